@@ -1,0 +1,84 @@
+# What people and CI type. `make` alone lists the targets. It needs make and Python >= 3.11; all else goes into .venv.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+
+ARGS ?=
+PYTHON ?=
+# A URL is passed on as it was typed: make expands no `$` in it and the shell sees it only in quotes.
+override URL := $(value URL)
+OUT ?=
+export URL OUT PYTHON
+
+BIN := .venv/bin
+
+.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  make crawl URL=https://example.com/ ARGS='--max-pages 100'     into crawls/example.com, or OUT=folder"
+	@echo "  make test ARGS='-k robots'"
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+.venv/run.stamp: pyproject.toml tools/environment.py
+	@sh tools/python.sh tools/environment.py run
+
+.venv/dev.stamp: .venv/run.stamp
+	@sh tools/python.sh tools/environment.py dev
+
+# Scripts in an environment name the folder that it was made in: a checkout that moved needs a new one.
+ifneq ($(shell cat .venv/folder 2>/dev/null),$(CURDIR))
+.PHONY: .venv/run.stamp .venv/dev.stamp
+endif
+
+# --- crawling --------------------------------------------------------------------------------------------------------
+
+crawl: .venv/run.stamp ## crawl URL=... into crawls/HOST; more options in ARGS=...
+	@test -n "$$URL" || { echo "make crawl needs a URL, for example: make crawl URL=https://example.com/" >&2; exit 2; }
+	@$(BIN)/frontlog crawl "$$URL" $${OUT:+--out "$$OUT"} $(ARGS)
+
+demo: .venv/run.stamp ## crawl a small site that frontlog serves itself on loopback, and verify the crawl
+	$(BIN)/frontlog demo $(ARGS)
+
+# --- developing ------------------------------------------------------------------------------------------------------
+
+test: .venv/dev.stamp ## run the tests; ARGS='-k foo' picks some
+	$(BIN)/pytest -q $(ARGS)
+
+check: check-lint check-types check-imports check-docs check-tests check-wheel ## everything that CI runs
+	@echo "make check: all passed"
+
+check-lint: .venv/dev.stamp ## formatting and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+check-types: .venv/dev.stamp ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+
+check-imports: .venv/dev.stamp ## each room imports only what stands below it
+	$(BIN)/lint-imports
+
+check-docs: .venv/dev.stamp ## generated pages are what the code says
+	$(BIN)/python tools/docs.py --check
+
+check-tests: .venv/dev.stamp ## the tests with branch coverage
+	@mkdir -p build/coverage
+	$(BIN)/pytest --cov --cov-report=term $(ARGS)
+
+check-wheel: .venv/dev.stamp ## build the wheel, install it in an empty environment, crawl from another folder
+	$(BIN)/python tools/try_wheel.py
+
+fmt: .venv/dev.stamp ## format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: .venv/dev.stamp ## write the generated pages of docs/reference again
+	$(BIN)/python tools/docs.py
+
+clean: ## remove what make made; crawls stay
+	rm -rf .venv .venv.lock build dist frontlog.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find avro bench fetch frontlog processors replay state streams tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,190 @@
+"""Connections that go to the judged address and nowhere else.
+
+aiohttp is given the address itself as the host of the URL, so there is nothing to look up; the name is
+given apart, as the TLS server name: SNI and certificate check use it (RFC 6066 §3, RFC 9110 §4.3.4). The pool's
+key is then (address, port, TLS or not, name): a kept connection is never used for another name or address.
+`NoResolver` makes a look-up an error, should a later aiohttp attempt one.
+
+What is used of aiohttp beneath its documented surface, each held by a test in `tests/fetch/`:
+`BaseConnector.connect`, `_factory`, `_release`, `_conns`, and `ResponseHandler` as a base class.
+"""
+
+import asyncio
+import select
+import socket
+import ssl
+from contextlib import suppress
+from functools import lru_cache, partial
+from ipaddress import ip_address
+from typing import cast
+
+from aiohttp import ClientConnectionError, ClientError, ClientTimeout, TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError
+from yarl import URL
+
+from frontlog.fetch.exchange import Exchange
+
+NO_TIMEOUT = ClientTimeout(total=None)  # the exchange has its own alarm, with three settings
+
+
+class NoResolver(AbstractResolver):
+    """Refuses every look-up: addresses are resolved and judged before a fetch, as logged inputs."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Never called: the host of each URL that aiohttp sees is an address."""
+        raise OSError(None, f"no look-up of {host!r} is allowed here")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class PinnedProtocol(ResponseHandler):
+    """aiohttp's protocol with the exchange in front of its parser."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A connection that has carried nothing yet."""
+        super().__init__(loop)
+        self.exchange: Exchange | None = None
+        self.uses = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the socket; empty ones are aiohttp asking its parser to go on."""
+        exchange = self.exchange
+        if exchange is None:
+            if data:  # nobody asked: an answer before its request would be taken for the next one's
+                self.abort()
+            return
+        if data and exchange.head is None:
+            rest = exchange.receive(data)
+            if rest is None:
+                if exchange.failure is not None:
+                    self.set_exception(ClientConnectionError("refused"))
+                exchange.more()
+                return
+            data = rest
+        super().data_received(data)
+        if self._payload is not None and not self._payload.is_eof():
+            exchange.more()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The socket is gone; what of the body came before is kept."""
+        self.drain()
+        super().connection_lost(exc)
+
+    def drain(self) -> None:
+        """Move what is buffered to the exchange: a stream that has failed does not give it out."""
+        payload, exchange = self._payload, self.exchange
+        if payload is None or exchange is None or payload.exception() is not None:
+            return
+        # RuntimeError: a reader is waiting, so there is nothing; the others: the parser, asked for the rest
+        with suppress(RuntimeError, ClientError, HttpProcessingError):
+            while (data := payload.read_nowait()) and exchange.take(data):
+                pass
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
+        """Fail whoever waits: aiohttp tells the reader of the head only, which leaves a body waiting."""
+        if exc_cause is None:
+            super().set_exception(exc)
+        else:
+            super().set_exception(exc, exc_cause)
+        payload = self._payload
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            self.drain()
+            payload.set_exception(exc)
+
+    def close(self) -> None:
+        """Close at once: nothing is left to send, and a peer's TLS good-bye is not worth a socket."""
+        self.abort()
+
+    def peer_address(self) -> str | None:
+        """The address that the socket is connected to, asked of the kernel; None: it is closed."""
+        transport = self.transport
+        sock = None if transport is None else transport.get_extra_info("socket")
+        try:
+            return None if sock is None else str(sock.getpeername()[0])
+        except OSError:
+            return None
+
+    def stale(self) -> bool:
+        """Whether an idle connection is closed, or holds bytes that nobody asked for."""
+        transport = self.transport
+        sock = None if transport is None else transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+
+class Peer:
+    """What aiohttp's connector reads of a request: where to connect, and under which name."""
+
+    proxy = None  # never: the address that was judged is the one that is connected to
+    ssl = True  # verified, by the connector's context
+    _is_ssl: bool
+
+    def __init__(self, scheme: str, host: str, port: int, address: str) -> None:
+        """`host` without brackets; `address` without brackets too. Raises ValueError if it is none."""
+        literal = f"[{address}]" if ip_address(address).version == 6 else address
+        self.url = URL(f"{scheme}://{literal}:{port}/", encoded=True)
+        self.host = host
+        self.port = port
+        self.server_hostname = host
+        self._is_ssl = scheme == "https"
+        self.connection_key = ConnectionKey(address, port, self._is_ssl, True, None, None, None, host)
+
+    def is_ssl(self) -> bool:
+        """Whether the connection is TLS."""
+        return self._is_ssl
+
+
+@lru_cache(maxsize=4096)
+def peer_of(scheme: str, host: str, port: int, address: str) -> Peer:
+    """The peer of a request; `host` as in its URL."""
+    return Peer(scheme, host.removeprefix("[").removesuffix("]"), port, address)
+
+
+class PinnedConnector(TCPConnector):
+    """A pool of connections to judged addresses, bounded in use and at rest."""
+
+    def __init__(
+        self, ssl_context: ssl.SSLContext, connections_max: int, idle_max: int, idle_ms: int
+    ) -> None:
+        """At most `connections_max` in use and `idle_max` at rest, each for at most `idle_ms`."""
+        super().__init__(
+            resolver=NoResolver(),
+            use_dns_cache=False,
+            ssl=ssl_context,
+            limit=connections_max,
+            keepalive_timeout=idle_ms / 1000,
+            happy_eyeballs_delay=None,
+        )
+        self._factory = partial(PinnedProtocol, loop=self._loop)
+        self._idle_max = idle_max
+
+    async def connect_to(self, peer: Peer) -> tuple[Connection, PinnedProtocol]:
+        """A kept connection that is still good, or a new one. Raises what aiohttp raises."""
+        while True:
+            connection = await self.connect(cast(ClientRequest, peer), [], NO_TIMEOUT)
+            protocol = connection.protocol
+            assert isinstance(protocol, PinnedProtocol)
+            if not protocol.uses or not protocol.stale():
+                return connection, protocol
+            connection.close()
+
+    @property
+    def idle(self) -> int:
+        """How many (address, name) pairs have a connection at rest."""
+        return len(self._conns)
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        while len(self._conns) > self._idle_max:  # the one that has rested longest goes first
+            for resting, _ in self._conns.pop(next(iter(self._conns))):
+                resting.close()

@@ -1,0 +1,152 @@
+"""One request and its answer on one connection, seen from below aiohttp: clocks, head, limits of the head.
+
+aiohttp's own parser strips, folds and forgets: the archive needs the very bytes of the head, politeness
+needs the instant of the first byte, and the header limit must hold before anything is parsed. So the
+protocol (`fetch/connector.py`) hands every received byte to the `Exchange` first, until the head is whole;
+the rest, behind a minimal head that frames the body, goes to aiohttp.
+
+    connect ──sent()──> first byte ──receive()──> head ──receive()──> body ──finished()──> done
+       │                    │                      │                   │
+    connect_ms         first_byte_ms            total_ms            total_ms      (deadline in force)
+"""
+
+import asyncio
+import math
+from enum import StrEnum
+
+from frontlog.avro.enums import Reason
+from frontlog.fetch.heads import BadHead, Head, framing, head_end, looks_like_http, read_head
+from frontlog.fetch.http_types import Limits, Timings
+
+
+class Phase(StrEnum):
+    """What the exchange is waiting for; the detail of a timeout names it."""
+
+    CONNECT = "connect"
+    FIRST_BYTE = "first_byte"
+    HEAD = "head"
+    BODY = "body"
+    DONE = "done"
+
+
+class Exchange:
+    """The state of one fetch. Times are of the loop's clock, in seconds; None: not reached."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, started_ms: int) -> None:
+        """Start the clocks."""
+        self.loop = loop
+        self.limits = limits
+        self.started_ms = started_ms
+        self.started_s = loop.time()
+        self.connect_s = 0.0
+        self.sent_s: float | None = None
+        self.first_byte_s: float | None = None
+        self.last_byte_s: float | None = None
+        self.phase = Phase.CONNECT
+        self.head: Head | None = None
+        self.keep = False
+        self.failure: tuple[Reason, str] | None = None
+        self.chunks: list[bytes] = []
+        self.body_bytes = 0
+        self.alarm = asyncio.timeout_at(self.deadline(self.started_s, limits.connect_ms))
+        self._received = b""
+        self._interim_bytes = 0
+        self._only_total = False
+
+    def deadline(self, since_s: float, limit_ms: int) -> float:
+        """The end of a phase, which is never after the end of the whole."""
+        return min(since_s + limit_ms / 1000, self.started_s + self.limits.total_ms / 1000)
+
+    def sent(self) -> None:
+        """The request was written: wait for the first byte."""
+        self.sent_s = self.loop.time()
+        self._enter(Phase.FIRST_BYTE, self.deadline(self.sent_s, self.limits.first_byte_ms))
+
+    def more(self) -> None:
+        """Bytes came, but not the last one: from the first of them on, only the total time counts."""
+        if not self._only_total:
+            self._only_total = True
+            self._enter(self.phase, self.deadline(self.started_s, self.limits.total_ms))
+
+    def receive(self, data: bytes) -> bytes | None:
+        """Take bytes of the head. When it is whole: what the body parser gets, framing head first.
+
+        None: more is needed, or `failure` is set and nothing more is wanted. Interim answers (1xx,
+        RFC 9110 §15.2) are passed over, but their bytes count against the limit.
+        """
+        if self.first_byte_s is None:
+            self.first_byte_s = self.loop.time()
+            self.phase = Phase.HEAD
+        if self.failure is not None:
+            return None
+        seen = len(self._received)
+        data = self._received = self._received + data if seen else data.lstrip(b"\r\n")
+        while True:
+            end = head_end(data, seen)
+            if self._interim_bytes + (end if end > 0 else len(data)) > self.limits.header_bytes_max:
+                return self._fail(Reason.HEADER_OVERSIZE, f"more than {self.limits.header_bytes_max} bytes")
+            if not looks_like_http(data):
+                return self._fail(Reason.PROTOCOL_ERROR, f"begins with {data[:40]!r}")
+            if end < 0:
+                return None
+            try:
+                head = read_head(data[:end])
+                if head.status == 101:  # we never ask for another protocol (RFC 9110 §7.8)
+                    raise BadHead("101 Switching Protocols")
+                lines, self.keep = framing(head)
+            except BadHead as bad:
+                return self._fail(Reason.PROTOCOL_ERROR, str(bad))
+            if head.status >= 200:
+                break
+            self._interim_bytes += end
+            data = self._received = data[end:].lstrip(b"\r\n")
+            seen = 0
+        self.head = head
+        self.phase = Phase.BODY
+        self._received = b""
+        return lines + data[end:]
+
+    def take(self, data: bytes) -> bool:
+        """Keep bytes of the body up to the limit; False: there were more."""
+        room = self.limits.body_bytes_max - self.body_bytes
+        self.chunks.append(data if len(data) <= room else data[:room])
+        self.body_bytes += min(len(data), room)
+        return len(data) <= room
+
+    def finished(self) -> None:
+        """The last byte came."""
+        self.last_byte_s = self.loop.time()
+        self.phase = Phase.DONE
+
+    @property
+    def head_bytes(self) -> int:
+        """How many bytes of an unfinished head there are."""
+        return self._interim_bytes + len(self._received)
+
+    def timings(self) -> Timings:
+        """What was measured until now."""
+        now = self.loop.time()
+        sent = self.sent_s
+        last = self.last_byte_s if self.phase is Phase.DONE and self.last_byte_s is not None else now
+        first = self.first_byte_s if self.first_byte_s is not None else last
+        return Timings(
+            sent_ms=0 if sent is None else self.started_ms + int((sent - self.started_s) * 1000),
+            connect_ms=ms(self.connect_s),
+            first_byte_ms=0 if sent is None or self.first_byte_s is None else ms(first - sent),
+            total_ms=0 if sent is None else ms(last - sent),
+            elapsed_ms=ms(now - self.started_s),
+        )
+
+    def _enter(self, phase: Phase, deadline_s: float) -> None:
+        self.phase = phase
+        if not self.alarm.expired():  # it is already ringing: the fetch ends as it would have
+            self.alarm.reschedule(deadline_s)
+
+    def _fail(self, reason: Reason, detail: str) -> None:
+        self.failure = reason, detail
+        self._received = b""
+
+
+def ms(seconds: float) -> int:
+    """Milliseconds, rounded up: a gap computed from them is never too short."""
+    return math.ceil(seconds * 1000)

@@ -1,0 +1,247 @@
+"""The transport: one GET to one judged address, under every limit, with everything kept that came.
+
+It follows no redirect, keeps no cookie, uses no proxy, looks up no name and repeats nothing: each of
+these is a decision of the frontier, with an event and a slot of its own. What is sent is built here, byte
+for byte, from the spelling that is to be requested; what is received is kept as it came.
+
+The order of a fetch, and what ends it:
+
+    step            its limits                     what a breach gives
+    connect         connect_ms, total_ms           FetchFailed: timeout, connection_refused, tls_failed, ...
+    first byte      first_byte_ms, total_ms        FetchFailed: timeout, connection_reset
+    head            header_bytes_max, total_ms     FetchFailed: header_oversize, protocol_error, timeout
+    type            types (2xx answers)            FetchFailed: bad_type, with the head
+    body            body_bytes_max, total_ms       FetchResponse: truncated by length, time or disconnect
+    decoding        decoded_bytes_max              FetchResponse: oversize, truncated, decode_failed
+
+A caller holds at most one fetch per host at a time; connections are kept for the next one.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Self
+
+from aiohttp import StreamReader
+
+from frontlog.avro.enums import Reason
+from frontlog.fetch.connector import Peer, PinnedConnector, PinnedProtocol, peer_of
+from frontlog.fetch.decoding import decode
+from frontlog.fetch.exchange import Exchange, Phase
+from frontlog.fetch.failures import EXPECTED, reason_of
+from frontlog.fetch.http_types import (
+    FetchFailed,
+    FetchRequest,
+    FetchResponse,
+    Limits,
+    Truncation,
+    answer_reason,
+    header_lines,
+)
+from frontlog.fetch.sniffing import sniff
+
+AUTHORITY_AND_TARGET = re.compile(r"(https?)://([^/?#]*)([^#]*)")
+TARGET = re.compile(r"[!-~]*")
+DEFAULT_PORTS = {"http": 80, "https": 443}
+READ_BYTES = 65_536
+
+
+def default_ssl_context() -> ssl.SSLContext:
+    """Certificates verified against this machine's roots and the host's name; HTTP/1.1 only."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class Transport:
+    """Fetches. Made inside a running loop, used by its tasks, closed at the end (`async with`)."""
+
+    def __init__(
+        self,
+        *,
+        ssl_context: Callable[[], ssl.SSLContext] = default_ssl_context,
+        connections_max: int = 512,
+        idle_max: int = 512,
+        idle_ms: int = 15_000,
+    ) -> None:
+        """At most `connections_max` sockets in use, and `idle_max` kept for `idle_ms` for a next request."""
+        self._connector = PinnedConnector(ssl_context(), connections_max, idle_max, idle_ms)
+
+    async def __aenter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; fetches under way fail."""
+        await self._connector.close()
+
+    async def fetch(self, request: FetchRequest, limits: Limits) -> FetchResponse:
+        """Fetch once. Raises FetchFailed; Retriable when this machine is at its limits, not the host.
+
+        ValueError: the request itself is malformed (address, target, header), which is the caller's bug.
+        """
+        sending = request_bytes(request)
+        peer = peer_of(request.scheme, request.host, request.port, request.address)
+        exchange = Exchange(asyncio.get_running_loop(), limits, request.started_ms)
+        ending = Ending()
+        try:
+            async with exchange.alarm:
+                await self._ask(exchange, peer, request.address, sending, ending)
+        except EXPECTED as exc:
+            ending.explain(exchange, exc)
+        return ending.response(exchange, sending)
+
+    async def _ask(
+        self, exchange: Exchange, peer: Peer, address: str, sending: bytes, ending: "Ending"
+    ) -> None:
+        """Connect, send, read; the connection is given back or closed however it ends."""
+        connection, protocol = await self._connector.connect_to(peer)
+        ending.reused = protocol.uses > 0
+        exchange.connect_s = 0.0 if ending.reused else exchange.loop.time() - exchange.started_s
+        keep = False
+        try:
+            ending.check_peer(exchange, protocol.peer_address(), address)
+            transport = protocol.transport
+            if transport is None or exchange.failure is not None:
+                raise ConnectionResetError("closed before the request")
+            protocol.uses += 1
+            protocol.exchange = exchange
+            expect(protocol, exchange.limits)
+            transport.write(sending)
+            exchange.sent()
+            _, payload = await protocol.read()
+            if ending.unwanted(exchange):
+                return
+            keep = await read_body(payload, exchange, ending) and exchange.keep
+            ending.check_peer(exchange, protocol.peer_address() if keep else address, address)
+        finally:
+            if keep and exchange.failure is None:
+                protocol.exchange = None
+                connection.release()
+            else:
+                protocol.drain()
+                protocol.exchange = None
+                protocol.abort()
+                connection.close()
+
+
+def expect(protocol: PinnedProtocol, limits: Limits) -> None:
+    """Set aiohttp's parser up for one answer: no decoding, no time limits, ours for the sizes (trailers)."""
+    protocol.set_response_params(
+        read_until_eof=True,
+        auto_decompress=False,
+        read_bufsize=READ_BYTES,
+        max_line_size=limits.header_bytes_max,
+        max_field_size=limits.header_bytes_max,
+    )
+
+
+async def read_body(payload: StreamReader, exchange: Exchange, ending: "Ending") -> bool:
+    """Read to the end or the cap, whatever length was declared; whether it was the end."""
+    while True:
+        data = await payload.readany()
+        if data:
+            if not exchange.take(data):
+                ending.truncated = Truncation.LENGTH
+                return False
+        elif payload.is_eof():
+            exchange.finished()
+            return True
+        else:
+            raise payload.exception() or ConnectionResetError("closed inside the body")
+
+
+class Ending:
+    """How one fetch ended, as far as it is known."""
+
+    def __init__(self) -> None:
+        """All is well."""
+        self.truncated: Truncation | None = None
+        self.broken: tuple[Reason, str] | None = None
+        self.refused: tuple[Reason, str] | None = None
+        self.peer_address = ""
+        self.reused = False
+
+    def check_peer(self, exchange: Exchange, peer_address: str | None, address: str) -> None:
+        """The socket must be where the judge allowed it to be; anything else is refused, always."""
+        self.peer_address = peer_address or self.peer_address
+        if peer_address is None or peer_address == address:
+            return
+        if ip_address(peer_address) != ip_address(address):  # two spellings of one IPv6 address are equal
+            exchange.failure = Reason.BLOCKED_NETWORK, f"connected to {peer_address}, not {address}"
+
+    def unwanted(self, exchange: Exchange) -> bool:
+        """Whether the declared type of a 2xx answer is not wanted, so that its body is not read."""
+        head = exchange.head
+        assert head is not None
+        if not 200 <= head.status < 300 or not head.media_type or exchange.limits.wants(head.media_type):
+            return False
+        self.truncated = Truncation.LENGTH
+        self.refused = Reason.BAD_TYPE, head.media_type
+        return True
+
+    def explain(self, exchange: Exchange, exc: BaseException) -> None:
+        """Note why a body is not whole. Raises FetchFailed when there is no head to keep."""
+        ringing = exchange.alarm.expired()
+        if exchange.head is not None and exchange.failure is None:
+            reason, detail = (Reason.TIMEOUT, "total") if ringing else reason_of(exc)
+            self.truncated = Truncation.TIME if ringing else Truncation.DISCONNECT
+            self.broken = (Reason.TRUNCATED if reason is Reason.CONNECTION_RESET else reason), detail
+            return
+        reason, detail = exchange.failure or ((Reason.TIMEOUT, "") if ringing else reason_of(exc))
+        if reason is Reason.TIMEOUT:
+            detail = exchange.phase if exchange.phase in (Phase.CONNECT, Phase.FIRST_BYTE) else "total"
+        elif reason is Reason.CONNECTION_RESET:
+            detail += f"; {exchange.head_bytes} bytes of a head"
+            detail += "; on a kept connection" if self.reused else ""
+        raise FetchFailed(reason, detail, exchange.timings()) from exc
+
+    def response(self, exchange: Exchange, sending: bytes) -> FetchResponse:
+        """What came, decoded and judged. Raises FetchFailed for an answer that is not wanted."""
+        head, limits = exchange.head, exchange.limits
+        assert head is not None
+        timings = exchange.timings()
+        body = b"".join(exchange.chunks)
+        decoded = decode(body, head.content_codings, limits.decoded_bytes_max)
+        media_type = head.media_type or sniff(decoded.data)
+        if 200 <= head.status < 300 and media_type and not limits.wants(media_type):
+            self.refused = self.refused or (Reason.BAD_TYPE, f"{media_type}, by its bytes")
+        reason, detail = exchange.failure or self.refused or self.broken or answer_reason(self.truncated, decoded)
+        response = FetchResponse(
+            head=head,
+            request_head=sending,
+            body=body,
+            truncated=self.truncated,
+            decoded=decoded,
+            reason=reason,
+            detail=detail,
+            media_type=media_type,
+            timings=timings,
+            peer_address=self.peer_address,
+            reused=self.reused,
+        )
+        if reason in (Reason.BAD_TYPE, Reason.BLOCKED_NETWORK):
+            raise FetchFailed(reason, detail, timings, response if reason is Reason.BAD_TYPE else None)
+        return response
+
+
+def request_bytes(request: FetchRequest) -> bytes:
+    """The request as sent: target as in the URL, byte for byte, then Host, then the caller's headers."""
+    parts = AUTHORITY_AND_TARGET.match(request.url)
+    host = request.host if request.port == DEFAULT_PORTS[request.scheme] else f"{request.host}:{request.port}"
+    if parts is None or parts[1] != request.scheme or parts[2] != host:
+        raise ValueError(f"{request.url!r} is not a URL of {request.scheme}://{host}")
+    target = parts[3] if parts[3].startswith("/") else f"/{parts[3]}"
+    if not TARGET.fullmatch(target):
+        raise ValueError(f"{request.url!r} is not a WHATWG href")
+    line = f"{request.method} {target} HTTP/1.1\r\nHost: {host}\r\n".encode("ascii")
+    return line + header_lines(request.headers) + b"\r\n"

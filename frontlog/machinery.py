@@ -1,0 +1,129 @@
+"""The seam between the command line and what it runs: one function a job, each imported when it is called.
+
+Late imports keep `frontlog --help` and `frontlog check` quick (the archive, the log and the parser load no
+sooner than they are needed), and tests replace a job here without touching what does it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from frontlog.avro.events import Control
+from frontlog.errors import ConfigError
+from frontlog.replay.shapes import Advance, Line, Rebuilt, Record, Report, Status
+from frontlog.streams.options import Config
+from frontlog.streams.stop import StopSignal
+from frontlog.streams.summary import Progress, Summary
+
+Check = Callable[[dict[str, object]], dict[str, object]]
+"""A question as a JSON object in, its answer out; raises ConfigError (or ValueError) if it can't be read."""
+
+
+def run_crawl(
+    folder: Path,
+    config: Config,
+    seeds: Sequence[str],
+    on_progress: Callable[[Progress], None],
+    stop: StopSignal,
+) -> Summary:
+    """Crawl until nothing is left, or until told to stop."""
+    from frontlog.streams.crawl import run_crawl as job
+
+    return job(folder, config, seeds, on_progress=on_progress, stop=stop)
+
+
+def status(folder: Path) -> Status:
+    """How the crawl in a folder stands."""
+    from frontlog.replay.status import status as job
+
+    return job(folder)
+
+
+def tail(
+    folder: Path,
+    topic: str,
+    *,
+    partition: int | None,
+    start: int | None,
+    origin: str,
+    url: str,
+    kind: str,
+    limit: int,
+    follow: bool,
+) -> Iterator[Record]:
+    """The records of a topic; `start` None: the newest `limit` ones (0: all)."""
+    from frontlog.replay.tail import tail as job
+
+    return job(
+        folder,
+        topic,
+        partition=partition,
+        start=start,
+        origin=origin,
+        url=url,
+        kind=kind,
+        limit=limit,
+        follow=follow,
+    )
+
+
+def explain(folder: Path, url: str) -> list[Line]:
+    """The whole story of a URL, in order; empty if nothing is known of it."""
+    from frontlog.replay.explain import explain as job
+
+    return job(folder, url)
+
+
+def verify(folder: Path, deep: bool, on_progress: Callable[[Advance], None]) -> Report:
+    """Hold the log of a crawl against every rule."""
+    from frontlog.replay.verify import verify as job
+
+    return job(folder, deep, on_progress)
+
+
+def rebuild(folder: Path, new: Path, on_progress: Callable[[Advance], None]) -> Rebuilt:
+    """Fold the log of a crawl into a new folder."""
+    from frontlog.replay.rebuild import rebuild as job
+
+    return job(folder, new, on_progress)
+
+
+def checked(wish: Control) -> Control:
+    """A wish with its target in canonical form, judged as a crawl will judge it. Raises ConfigError."""
+    from frontlog.processors.control import BadControl, check
+
+    try:
+        return check(wish)
+    except BadControl as error:
+        raise ConfigError(str(error)) from error
+
+
+def send(folder: Path, wish: Control) -> None:
+    """Append a wish to the `control` topic of a crawl, running or not."""
+    from frontlog.streams.control import send as job
+
+    job(folder, wish)
+
+
+def checker(what: str, allow_addresses: Sequence[str] = ()) -> Check:
+    """The function behind `frontlog check WHAT`, from the very code that a crawl uses."""
+    if what == "url":
+        from frontlog.processors.canonical import check_url
+
+        return check_url
+    if what == "robots":
+        from frontlog.processors.robots_check import check_robots
+
+        return check_robots
+    if what == "links":
+        from frontlog.processors.links import check_links
+
+        return check_links
+    assert what == "address", what
+    from frontlog.fetch.addresses import check_address, parse_networks
+
+    networks = parse_networks(allow_addresses)
+
+    def check(question: Mapping[str, object]) -> dict[str, object]:
+        return check_address(question, networks)
+
+    return check

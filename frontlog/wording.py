@@ -1,0 +1,212 @@
+"""How numbers, times and counts are said to people, and the lines of a summary and a status.
+
+Everything here is text from plain values: no terminal, no clock. Sizes are decimal (kB = 1000 bytes).
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from frontlog.avro.enums import PolicyAct, State
+from frontlog.replay.shapes import Act, Status
+from frontlog.streams.summary import End, Phase, Progress, StateCount, Summary, WaitingHost
+
+HOSTS_SHOWN = 5
+_STATES = (
+    (State.FETCHED, "fetched"),
+    (State.ELIGIBLE, "to fetch"),
+    (State.LEASED, "in flight"),
+    (State.DISCOVERED, "discovered"),
+    (State.DEFERRED, "deferred"),
+    (State.BLOCKED, "blocked"),
+    (State.GONE, "gone"),
+    (State.FAILED, "failed"),
+    (State.QUARANTINED, "quarantined"),
+    (State.SUPPRESSED, "suppressed"),
+)
+_PHASES = {
+    Phase.STARTING: "starting",
+    Phase.FOLDING: "folding the log",
+    Phase.CRAWLING: "crawling",
+    Phase.FINISHING: "finishing",
+    Phase.STORE_FULL: "no room: waiting for some",
+}
+
+
+def size(count: int) -> str:
+    """`412 kB`; two figures below 10."""
+    if count < 1_000:
+        return f"{count} bytes"
+    amount, units = count / 1_000, ["TB", "GB", "MB"]
+    unit = "kB"
+    while amount >= 999.5 and units:
+        amount, unit = amount / 1_000, units.pop()
+    return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
+
+
+def duration(ms: int) -> str:
+    """`0.4 s`, `31 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`."""
+    if ms < 9_950:
+        return f"{ms / 1_000:.1f} s"
+    seconds = round(ms / 1_000)
+    for unit, length, small, part in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if seconds >= length:
+            rest = seconds % length // part
+            return f"{seconds // length} {unit}" + (f" {rest} {small}" if rest else "")
+    return f"{seconds} s"
+
+
+def moment(ms: int) -> str:
+    """A time in UTC, to the millisecond, as ISO 8601 writes it."""
+    return (
+        datetime.fromtimestamp(ms / 1_000, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def many(count: int, what: str) -> str:
+    """`1 host`, `1,234 hosts`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def by_reason(counts: Iterable[StateCount]) -> str:
+    """`out_of_scope 5, robots_denied 4`, the most frequent first."""
+    ordered = sorted(counts, key=lambda count: (-count.urls, count.reason))
+    return ", ".join(f"{count.reason} {count.urls:,}" for count in ordered)
+
+
+def total(counts: Iterable[StateCount], *states: State) -> int:
+    """How many URLs are in these states."""
+    return sum(count.urls for count in counts if count.state in states)
+
+
+def count_lines(counts: Sequence[StateCount]) -> list[str]:
+    """A line for each state that has URLs."""
+    lines: list[str] = []
+    for state, word in _STATES:
+        here = [count for count in counts if count.state is state and count.urls]
+        if here:
+            lines.append(f"  {word:<12}{total(here, state):>7,}  {by_reason(here)}")
+    return lines or ["  no URL is known yet"]
+
+
+def waiting_line(host: WaitingHost, now_ms: int) -> str:
+    """Which host waits, how long and why."""
+    until = (
+        f"for {duration(max(0, host.until_ms - now_ms))}, until {moment(host.until_ms)[11:19]} UTC"
+        if host.until_ms
+        else "for an operator"
+    )
+    detail = f" ({host.detail})" if host.detail else ""
+    urls = f", {many(host.urls, 'URL')}" if host.urls else ""
+    return f"{host.host} waits {until}: {host.reason}{detail}{urls}"
+
+
+def waiting_lines(hosts: Sequence[WaitingHost], count: int, now_ms: int) -> list[str]:
+    """The hosts that wait, a few by name."""
+    lines = [f"  {waiting_line(host, now_ms)}" for host in hosts[:HOSTS_SHOWN]]
+    more = count - len(lines)
+    return lines + ([f"  and {many(more, 'host')} more"] if more > 0 else [])
+
+
+def progress_line(progress: Progress) -> str:
+    """The one line that a person watches."""
+    waiting = total(progress.counts, State.ELIGIBLE, State.DEFERRED, State.DISCOVERED)
+    refused = total(progress.counts, State.BLOCKED)
+    parts = [
+        f"{_PHASES[progress.phase]} {duration(progress.elapsed_ms)}",
+        f"{many(progress.pages_run, 'page')} ({progress.pages_per_s:.1f}/s)",
+        f"{progress.in_flight} in flight",
+        f"{waiting:,} to fetch on {many(progress.hosts, 'host')}",
+        f"{refused:,} blocked",
+        f"{size(progress.wire_bytes_run)} received",
+        f"log {size(progress.log_bytes)}",
+        f"archive {size(progress.archive_bytes)}",
+    ]
+    return " · ".join(parts)
+
+
+def command(*words: str | Path) -> str:
+    """A command line that can be pasted into a shell."""
+    return shlex.join(str(word) for word in words)
+
+
+def next_commands(summary: Summary, folder: Path) -> list[str]:
+    """The three commands worth trying after a crawl."""
+    example = summary.example_url
+    unfinished = summary.end in (End.STOPPED, End.STOPPED_NOW, End.PATIENCE, End.PAGES_MAX, End.PAUSED)
+    first = (
+        command("frontlog", "crawl", "--out", folder)
+        if unfinished
+        else command("frontlog", "tail", "crawl.fetched", "-C", folder)
+    )
+    second = (
+        command("frontlog", "explain", example, "-C", folder)
+        if example
+        else command("frontlog", "status", "-C", folder)
+    )
+    return [first, second, command("frontlog", "verify", folder)]
+
+
+def summary_lines(summary: Summary, folder: Path) -> list[str]:
+    """What a run brought, in a few lines, and what to try next."""
+    elapsed_ms = max(1, summary.ended_ms - summary.started_ms)
+    rate = summary.pages_run * 1_000 / elapsed_ms
+    lines = [
+        f"Crawl ended after {duration(elapsed_ms)}: {summary.end.doc}.",
+        f"  this run: {many(summary.pages_run, 'page')}, {rate:.1f}/s, {size(summary.wire_bytes_run)}",
+        "  all runs, URLs by state and reason:",
+        *count_lines(summary.counts),
+    ]
+    if summary.documents:
+        same = f", {many(summary.duplicates, 'URL')} with the text of another" if summary.duplicates else ""
+        lines.append(f"  documents   {summary.documents:>7,}  distinct texts{same}")
+    if summary.rejects:
+        lines.append(f"  rejects     {summary.rejects:>7,}  inputs that could not be used")
+    lines += waiting_lines(summary.waiting, summary.waiting_hosts, summary.ended_ms)
+    lines.append(
+        f"  log {size(summary.log_bytes)}, archive {size(summary.archive_bytes)} in "
+        f"{many(summary.archive_files, 'WARC file')}, in {folder}"
+    )
+    return [*lines, "Next:", *(f"  {line}" for line in next_commands(summary, folder))]
+
+
+def act_line(act: Act) -> str:
+    """An operator's act that is in force."""
+    what = f"{act.act} --gap {act.gap_ms / 1_000:g}" if act.act is PolicyAct.SLOW else str(act.act)
+    who = f", by {act.actor}" if act.actor else ""
+    why = f": {act.note}" if act.note else ""
+    return f"  {what} {act.scope_kind} {act.scope}".rstrip() + f" since {moment(act.at_ms)}{who}{why}"
+
+
+def status_lines(status: Status) -> list[str]:
+    """How a crawl stands."""
+    running = f"running, process {status.pid}" if status.running else "not running"
+    lines = [f"{status.folder}: {running}, {many(status.hosts, 'host')}, durability {status.durability}"]
+    lines += count_lines(status.counts)
+    if status.documents:
+        lines.append(f"  documents   {status.documents:>7,}  distinct texts")
+    if status.rejects:
+        lines.append(f"  rejects     {status.rejects:>7,}  inputs that could not be used")
+    if status.waiting_hosts:
+        lines.append(f"Hosts that wait: {status.waiting_hosts:,}")
+        lines += waiting_lines(status.waiting, status.waiting_hosts, status.at_ms)
+    if status.acts:
+        lines.append("Operators' acts in force:")
+        lines += [act_line(act) for act in status.acts]
+    lines.append("Partitions:")
+    for part in status.partitions:
+        paused = ", paused" if part.paused else ""
+        lines.append(
+            f"  {part.partition}: seq {part.seq:,}, owner token {part.owner_token}, "
+            f"{many(part.inputs_waiting, 'input')} waiting{paused}"
+        )
+    lines.append(
+        f"Log {size(status.log_bytes)}, archive {size(status.archive_bytes)} in "
+        f"{many(status.archive_files, 'WARC file')}."
+    )
+    return lines

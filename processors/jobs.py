@@ -1,0 +1,157 @@
+"""Long work in bounded steps: what a new policy version means for URLs that are already decided (DESIGN §1, §7).
+
+A job is a row of `marks`, `job:` ‖ kind ‖ `:` ‖ scope, whose value is the key at which it goes on. It is started,
+moved and ended by `CursorMoved` decisions only. Waiting URLs need no job, since the claim judges them again; a job
+looks at BLOCKED ones, which may come back, and at FETCHED ones, which may have to be taken back.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from frontlog.avro.enums import HostEvent, Reason, ScopeKind, State, Topic
+from frontlog.avro.events import CursorMoved, Event, Removed
+from frontlog.processors import hosts, policy, politeness, urls
+from frontlog.processors.context import Cause, Context, Decided, Out
+from frontlog.processors.sites import site_of
+from frontlog.processors.times import rfc3339
+from frontlog.state import keys
+from frontlog.state.rows import OriginRow, UrlRow
+from frontlog.state.tables import Tables
+
+PREFIX = b"job:"
+ROWS_A_STEP = 500
+START = b"\0"
+
+
+def start(view: Tables, ctx: Context, kind: ScopeKind, scope: str) -> list[Event]:
+    """The decision that starts a job over a scope, if there is anything for it to look at."""
+    if kind is ScopeKind.ORIGIN:
+        origin = view.origins.get(keys.origin_id(scope))
+        host = view.hosts.get(keys.origin_id(scope)[: keys.HOST_ID_BYTES])
+        if origin is None or not (_concerned(origin) or (host is not None and host.parked)):
+            return []
+    return [_moved(ctx, f"{kind.value}:{scope}", START)]
+
+
+def _moved(ctx: Context, name: str, position: bytes) -> CursorMoved:
+    return CursorMoved(seq=ctx.next_seq(), owner_token=ctx.owner_token, name=name, position=position)
+
+
+def apply(tables: Tables, event: CursorMoved) -> None:
+    """Fold a job's start, step or end."""
+    key = PREFIX + event.name.encode()
+    if event.position:
+        tables.marks.put(key, event.position)
+    else:
+        tables.marks.delete(key)
+
+
+def pending(view: Tables) -> list[tuple[str, bytes]]:
+    """(name, position) of every job under way."""
+    return [(key[len(PREFIX) :].decode(), value) for key, value in view.marks.scan(PREFIX, keys.after(PREFIX))]
+
+
+def step_all(view: Tables, ctx: Context) -> Iterator[Decided]:
+    """One bounded step of every job."""
+    for name, position in pending(view):
+        ctx.cause = Cause("timer", ctx.partition, -1)
+        kind, _, scope = name.partition(":")
+        yield from _step(view, ctx, name, ScopeKind.named(kind), scope, position)
+
+
+def _step(view: Tables, ctx: Context, name: str, kind: ScopeKind, scope: str, position: bytes) -> Iterator[Decided]:
+    """Look at the next origins of the scope until enough rows were seen, then note where to go on."""
+    looked = 0
+    last = b""
+    first, stop = _bounds(kind, scope)
+    at = max(first, position)
+    for origin_id, origin in list(_origins(view, kind, scope, at[: keys.ORIGIN_ID_BYTES], stop)):
+        looked += 1
+        yield from _unpark(view, ctx, origin_id, origin)
+        if _concerned(origin):
+            for key, row in list(_rows(view, origin_id, at, ROWS_A_STEP - looked)):
+                looked += 1
+                last = key
+                decided = _judge(view, ctx, origin, row)
+                if decided is not None:
+                    yield decided
+        if looked >= ROWS_A_STEP:
+            following = last + b"\0" if last else origin_id + b"\0"
+            yield Decided(decisions=[_moved(ctx, name, following)])
+            return
+        last = b""
+    yield Decided(decisions=[_moved(ctx, name, b"")])
+
+
+def _bounds(kind: ScopeKind, scope: str) -> tuple[bytes, bytes | None]:
+    """The part of the key space that a scope lies in."""
+    if kind is ScopeKind.ORIGIN:
+        prefix = keys.origin_id(scope)
+    elif kind is ScopeKind.HOST:
+        prefix = keys.host_id(scope)
+    else:
+        return b"", None
+    return prefix, keys.after(prefix)
+
+
+def _origins(
+    view: Tables, kind: ScopeKind, scope: str, start_id: bytes, stop: bytes | None
+) -> Iterator[tuple[bytes, OriginRow]]:
+    taken = 0
+    for origin_id, origin in view.origins.scan(start_id, stop):
+        taken += 1
+        host = keys.split_origin_key(origin.origin_key)[1]
+        if kind is not ScopeKind.SITE or site_of(host) == scope:
+            yield origin_id, origin
+        if taken >= ROWS_A_STEP + 1:
+            return
+
+
+def _rows(view: Tables, origin_id: bytes, at: bytes, rows_max: int) -> Iterator[tuple[bytes, UrlRow]]:
+    taken = 0
+    for key, row in view.urls.scan(max(origin_id, at), keys.after(origin_id)):
+        if taken >= rows_max:
+            return
+        taken += 1
+        yield key, row
+
+
+def _unpark(view: Tables, ctx: Context, origin_id: bytes, origin: OriginRow) -> Iterator[Decided]:
+    """Give a host that was put off by a pause its turn back. Its gap was over when it was put off."""
+    host = view.hosts.get(origin_id[: keys.HOST_ID_BYTES])
+    if host is None or not host.parked or policy.paused_by(policy.standing(view, origin.origin_key)):
+        return
+    clock = replace(hosts.clock_of(host), parked=False, next_eligible_ms=ctx.now_ms)
+    yield Decided(decisions=[politeness.move(ctx, host, HostEvent.RESUMED, Reason.OPERATOR, clock)])
+
+
+def _concerned(origin: OriginRow) -> bool:
+    counts = urls.counts_by_state(origin)
+    return bool(counts[State.BLOCKED] or counts[State.FETCHED])
+
+
+def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decided | None:
+    """Bring a blocked URL back, or take a fetched one back, under the policy version in force."""
+    if row.state not in (State.BLOCKED, State.FETCHED):
+        return None
+    at = policy.standing(view, origin.origin_key)
+    if row.policy_version == at.version or row.reason is Reason.MERGED:
+        return None
+    verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
+    if row.state is State.BLOCKED and verdict.allowed and row.reason is not Reason.BLOCKED_NETWORK:
+        event = urls.build(
+            ctx, row, origin.origin_key, State.ELIGIBLE, Reason.POLICY_ALLOWS, policy_version=verdict.version
+        )
+        return Decided(decisions=[event])
+    if row.state is State.FETCHED and not verdict.allowed:
+        event = urls.build(
+            ctx, row, origin.origin_key, State.BLOCKED, verdict.reason, detail=verdict.detail, policy_version=verdict.version
+        )
+        removed = Removed(
+            event_id=f"{ctx.partition}-{ctx.seq}", url=row.url, removed_at=rfc3339(ctx.now_ms), reason=verdict.reason,
+            detail=verdict.detail, status=row.last_status, policy_version=verdict.version,
+        )  # fmt: skip
+        return Decided(decisions=[event], outputs=[Out(Topic.REMOVED, origin.origin_key, removed)])
+    return None
+

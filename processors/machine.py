@@ -1,0 +1,101 @@
+"""The whole machine: which `decide` an input goes to, which `apply` a decision goes to.
+
+The live host, recovery, replay, what-if and tests call these two; nothing else decides or folds.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from frontlog.avro.enums import FetchKind, Reason
+from frontlog.avro.events import (
+    Batch,
+    Candidate,
+    ContentVerdict,
+    Control,
+    CursorMoved,
+    Discovery,
+    Document,
+    ErrandRequest,
+    Event,
+    FetchResult,
+    HostTransition,
+    LeaseExtension,
+    OperatorPolicy,
+    OwnershipTaken,
+    PartitionPaused,
+    RobotsPolicy,
+    Transition,
+)
+from frontlog.processors import (
+    content,
+    control,
+    discoveries,
+    jobs,
+    lookups,
+    outputs,
+    partition,
+    policy,
+    politeness,
+    results,
+    robots_policy,
+    urls,
+)
+from frontlog.processors.context import Context, Decided
+from frontlog.processors.rejects import reject
+from frontlog.state.tables import Tables
+
+
+def decide(view: Tables, event: Event, ctx: Context) -> Iterator[Decided]:
+    """Decide one input, in steps: each must be applied before the next is asked for."""
+    if isinstance(event, Discovery):
+        forwarded = discoveries.misrouted(event, ctx)
+        yield from (forwarded,) if forwarded else discoveries.decide(view, event, ctx)
+    elif isinstance(event, FetchResult):
+        yield _result(view, event, ctx)
+    elif isinstance(event, ContentVerdict):
+        yield outputs.decide(view, event, ctx)
+    elif isinstance(event, Candidate):
+        yield content.decide(view, event, ctx)
+    elif isinstance(event, Control):
+        yield from control.decide(view, event, ctx)
+    elif isinstance(event, LeaseExtension):
+        yield results.decide_extension(view, event, ctx)
+    elif isinstance(event, ErrandRequest):
+        yield robots_policy.decide_request(view, event, ctx)
+    else:
+        yield reject(ctx, "", Reason.UNDECODABLE, f"a {type(event).__name__} is no input")
+
+
+def _result(view: Tables, event: FetchResult, ctx: Context) -> Decided:
+    if event.kind is FetchKind.PAGE:
+        return results.decide(view, event, ctx)
+    if event.kind is FetchKind.RESOLVE:
+        return lookups.decide(view, event, ctx)
+    return robots_policy.decide(view, event, ctx)
+
+
+def _nothing(tables: Tables, event: Batch) -> None:
+    """A Batch moves the head only, which the host does."""
+
+
+_APPLY: dict[type[Event], Callable[[Tables, Any], None]] = {
+    Transition: urls.apply,
+    HostTransition: politeness.apply,
+    RobotsPolicy: policy.apply_robots,
+    OperatorPolicy: policy.apply_operator,
+    OwnershipTaken: partition.apply_taken,
+    PartitionPaused: partition.apply_paused,
+    CursorMoved: jobs.apply,
+    Document: content.apply,
+    Batch: _nothing,
+}
+
+
+def apply(tables: Tables, event: Event) -> None:
+    """Fold one decision. Raises AssertionError for what no machine can have decided."""
+    _APPLY[type(event)](tables, event)
+
+
+def is_decision(event: Event) -> bool:
+    """Whether an event is folded."""
+    return type(event) in _APPLY

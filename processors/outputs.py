@@ -1,0 +1,48 @@
+"""The output for others: one `crawl.fetched` event for each stored response that content accepted (DESIGN §10).
+
+Content's verdict comes back to the origin's partition, whose owner alone writes outputs; so a block or an opt-out
+that was decided before it wins: nothing is given out for a URL that is SUPPRESSED, BLOCKED or GONE by then.
+"""
+
+from frontlog.avro.enums import Reason, State, Topic
+from frontlog.avro.events import ContentVerdict, Fetched, WarcRef
+from frontlog.processors.context import Context, Decided, Out
+from frontlog.processors.rejects import reject
+from frontlog.processors.times import rfc3339
+from frontlog.state import keys
+from frontlog.state.tables import Tables
+
+WITHHELD = frozenset({State.SUPPRESSED, State.BLOCKED, State.GONE})
+
+
+def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
+    """Turn a verdict into an output, unless the URL may not be given out any more."""
+    page = event.candidate
+    row = view.urls.get(keys.url_key(keys.origin_id(page.origin_key), page.url))
+    if row is None:
+        return reject(ctx, page.origin_key, Reason.UNKNOWN_URL, f"{page.url} is not known here")
+    if row.state in WITHHELD:
+        return Decided()
+    output = Fetched(
+        event_id=event.event_id,
+        url=page.url,
+        requested_url=page.requested,
+        canonical_url=page.canonical_url or page.url,
+        fetched_at=rfc3339(page.fetched_ms),
+        status=page.status,
+        content_type=page.content_type,
+        warc_ref=WarcRef(file=page.body.file, offset=page.body.offset, length=page.body.length) if page.body else None,
+        content_sha256=page.text_sha256.hex(),
+        simhash=f"{page.simhash & 0xFFFF_FFFF_FFFF_FFFF:016x}" if page.simhash else "",
+        verdict=event.verdict,
+        duplicate_of=event.duplicate_of or None,
+        robots_meta=page.robots_meta,
+        noindex=bool({"noindex", "none"} & set(page.robots_meta)),
+        links_out=page.links_out,
+        title=page.title,
+        language=page.language,
+        rendered=page.rendered,
+        soft_404=page.soft_404,
+        truncated=bool(page.truncated),
+    )
+    return Decided(outputs=[Out(Topic.FETCHED, page.origin_key, output)])

@@ -1,0 +1,219 @@
+"""Whether a URL may be fetched, under which policy version, and why not (DESIGN §7; seed 000, chapter 13).
+
+A policy version is the seq of the newest event that can change a verdict for an origin: of the crawl, its
+site, its host or itself. Every verdict carries it; a URL whose version is older is judged again at its claim.
+Order: operator's block, scope, robots. Suppression will stand before them all.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from frontlog.avro.enums import PolicyAct, Reason, RobotsState, ScopeKind
+from frontlog.avro.events import OperatorPolicy, RobotsPolicy
+from frontlog.processors import hosts, robots_txt, scope
+from frontlog.processors.settings import Settings, decode
+from frontlog.processors.sites import site_of
+from frontlog.state import keys
+from frontlog.state.rows import HostRow, OriginRow, PolicyRow, SiteRow
+from frontlog.state.tables import Tables
+
+
+class Verdict(NamedTuple):
+    """Whether a URL may be fetched. `rule`, `line` and `group` name what robots.txt said, if it decided."""
+
+    allowed: bool
+    reason: Reason
+    detail: str
+    version: int
+
+
+class Standing(NamedTuple):
+    """The rows that a verdict about an origin reads."""
+
+    origin_key: str
+    origin: OriginRow | None
+    host: HostRow | None
+    site: SiteRow | None
+    version: int
+
+
+@lru_cache(maxsize=64)
+def _settings(text: str) -> Settings:
+    return decode(text)
+
+
+def settings_of(view: Tables) -> Settings:
+    """The settings in force: those of the log, or the defaults before any were logged."""
+    text = view.crawl.settings
+    return _settings(text) if text else Settings()
+
+
+def standing(view: Tables, origin_key: str) -> Standing:
+    """What is known about an origin, its host and its site, and the policy version in force."""
+    _, name, _ = keys.split_origin_key(origin_key)
+    origin = view.origins.get(keys.origin_id(origin_key))
+    host = view.hosts.get(keys.host_id(name))
+    site = view.sites.get(site_of(name).encode())
+    version = max(
+        view.crawl.policy_seq,
+        site.policy_seq if site else 0,
+        host.policy_seq if host else 0,
+        max(origin.policy_seq, origin.robots_seq) if origin else 0,
+    )
+    return Standing(origin_key, origin, host, site, version)
+
+
+def blocked_by(view: Tables, at: Standing) -> str:
+    """Which operator's block covers an origin; empty: none."""
+    if view.crawl.blocked:
+        return "the crawl is blocked"
+    if at.site is not None and at.site.blocked:
+        return "its site is blocked"
+    if at.host is not None and at.host.blocked:
+        return "its host is blocked"
+    if at.origin is not None and at.origin.blocked:
+        return "its origin is blocked"
+    return ""
+
+
+def paused_by(at: Standing) -> bool:
+    """Whether the origin's site or the origin itself is paused; the host's pause is in its clock."""
+    return (at.site is not None and at.site.paused) or (at.origin is not None and at.origin.paused)
+
+
+def before_robots(view: Tables, at: Standing, url: str, depth: int, *, widened: str | None = None) -> Verdict:
+    """The verdict of everything but robots. `widened`: what the URL itself adds to the scope (a seed)."""
+    block = blocked_by(view, at)
+    if block:
+        return Verdict(False, Reason.OPERATOR_BLOCK, block, at.version)
+    rules = settings_of(view).scope
+    host, site = at.host, at.site
+    if widened is not None:
+        host = replace(host or HostRow(host=""), seeds=(*(host.seeds if host else ()), widened))
+        site = replace(site or SiteRow(), seeded=True)
+    outside = scope.outside(rules, url, depth, host, site)
+    if outside:
+        return Verdict(False, Reason.OUT_OF_SCOPE, outside, at.version)
+    return Verdict(True, Reason.ADMITTED, "", at.version)
+
+
+@lru_cache(maxsize=2_048)
+def _parsed(text: bytes) -> robots_txt.RobotsTxt:
+    return robots_txt.parse(text)
+
+
+def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Verdict:
+    """What the robots.txt in force says; an origin whose file isn't known yet allows nothing to be fetched, but
+    that is for the claim to see (`robots_known`): here only rules deny."""
+    origin = at.origin
+    if origin is None or not origin.robots_text_seq:
+        return Verdict(True, Reason.ADMITTED, "", at.version)
+    if origin.robots_state is RobotsState.ALLOW_ALL:
+        return Verdict(True, Reason.ADMITTED, "", at.version)
+    row = view.policies.get(policy_key(ScopeKind.ORIGIN, at.origin_key, origin.robots_text_seq))
+    if row is None:
+        return Verdict(True, Reason.ADMITTED, "", at.version)
+    answer = robots_txt.verdict(_parsed(row.text), token, requested)
+    if answer.allowed:
+        return Verdict(True, Reason.ADMITTED, "", at.version)
+    return Verdict(False, Reason.ROBOTS_DENIED, f"line {answer.line}: {answer.rule} (group {answer.group})", at.version)
+
+
+def judge(view: Tables, at: Standing, url: str, requested: str, depth: int, *, widened: str | None = None) -> Verdict:
+    """The whole verdict for the policy version in force."""
+    first = before_robots(view, at, url, depth, widened=widened)
+    if not first.allowed:
+        return first
+    return robots_verdict(view, at, requested, settings_of(view).identity.token)
+
+
+def policy_key(kind: ScopeKind, name: str, seq: int) -> bytes:
+    """Key in `policies`."""
+    return f"{kind.value}:{name}".encode() + b"\0" + seq.to_bytes(8, "big")
+
+
+def apply_operator(tables: Tables, event: OperatorPolicy) -> None:
+    """Fold an operator's or the configuration's policy."""
+    row = PolicyRow(
+        act=event.act, at_ms=tables.head.at_ms, gap_ms=event.gap_ms, settings=event.settings, actor=event.actor, note=event.note
+    )
+    tables.policies.put(policy_key(event.scope_kind, event.scope, event.seq), row)
+    if event.scope_kind is ScopeKind.CRAWL:
+        _apply_crawl(tables, event)
+    elif event.scope_kind is ScopeKind.SITE:
+        key = event.scope.encode()
+        site = tables.sites.get(key) or SiteRow()
+        tables.sites.put(key, replace(site, **_flags(event)))
+    elif event.scope_kind is ScopeKind.HOST:
+        host = hosts.ensure(tables, event.scope)
+        changes = {"operator_gap_ms": event.gap_ms} if event.act is PolicyAct.SLOW else _flags(event)
+        tables.hosts.put(keys.host_id(event.scope), replace(host, **changes))
+        tables.touched.add(keys.host_id(event.scope))
+    else:
+        assert event.scope_kind is ScopeKind.ORIGIN
+        origin_id = keys.origin_id(event.scope)
+        _, name, _ = keys.split_origin_key(event.scope)
+        origin = tables.origins.get(origin_id)
+        if origin is None:
+            origin = OriginRow(origin_key=event.scope)
+            hosts.add_origin(tables, name, origin_id)
+        tables.origins.put(origin_id, replace(origin, **_flags(event)))
+        tables.touched.add(keys.host_id(name))
+
+
+def _flags(event: OperatorPolicy) -> dict[str, object]:
+    """The fields that an act changes in the row of its scope. Pauses and gaps change no verdict, so no version."""
+    if event.act is PolicyAct.BLOCK:
+        return {"blocked": True, "policy_seq": event.seq}
+    if event.act is PolicyAct.UNBLOCK:
+        return {"blocked": False, "policy_seq": event.seq}
+    return {"paused": event.act is PolicyAct.PAUSE}
+
+
+def _apply_crawl(tables: Tables, event: OperatorPolicy) -> None:
+    crawl = tables.crawl
+    if event.act is PolicyAct.SETTINGS:
+        crawl = replace(crawl, settings=event.settings, settings_seq=event.seq, policy_seq=event.seq)
+    elif event.act in (PolicyAct.BLOCK, PolicyAct.UNBLOCK):
+        crawl = replace(crawl, blocked=event.act is PolicyAct.BLOCK, policy_seq=event.seq)
+    else:
+        crawl = replace(crawl, crawl_paused=event.act is PolicyAct.PAUSE)
+    tables.put_crawl(crawl)
+
+
+def apply_robots(tables: Tables, event: RobotsPolicy) -> None:
+    """Fold a robots policy or its renewal."""
+    origin_id = keys.origin_id(event.origin_key)
+    _, name, _ = keys.split_origin_key(event.origin_key)
+    origin = tables.origins.get(origin_id)
+    if origin is None:
+        origin = OriginRow(origin_key=event.origin_key)
+        hosts.add_origin(tables, name, origin_id)
+    new = replace(
+        origin,
+        robots_state=event.state,
+        robots_status=event.status,
+        robots_failures=event.failures,
+        robots_fetched_ms=event.fetched_ms,
+        robots_expires_ms=event.expires_ms,
+        robots_copy_until_ms=event.copy_until_ms,
+    )
+    if not event.renewal:
+        new = replace(new, robots_seq=event.seq)
+        if event.state is not RobotsState.UNREACHABLE:
+            new = replace(new, robots_text_seq=event.seq if event.state is RobotsState.RULES else 0)
+            tables.policies.put(
+                policy_key(ScopeKind.ORIGIN, event.origin_key, event.seq),
+                PolicyRow(
+                    act=PolicyAct.SETTINGS, robots_state=event.state, at_ms=event.fetched_ms, expires_ms=event.expires_ms,
+                    status=event.status, crawl_delay_ms=event.crawl_delay_ms, text=event.text, source_url=event.source_url,
+                ),
+            )  # fmt: skip
+    tables.origins.put(origin_id, new)
+    host_id = keys.host_id(name)
+    host = hosts.ensure(tables, name)
+    if event.state is not RobotsState.UNREACHABLE and host.crawl_delay_ms != event.crawl_delay_ms:
+        tables.hosts.put(host_id, replace(host, crawl_delay_ms=event.crawl_delay_ms))
+    tables.touched.add(host_id)

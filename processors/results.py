@@ -1,0 +1,188 @@
+"""What becomes of a URL when an attempt ended (seed 000, chapter 6; DESIGN §5, §6).
+
+A result counts only with the fence of the row; anything else is a reject that changes nothing. The answer's class
+says where the URL goes; the host's clock moves in the same decision. Failures of the URL itself quarantine it after
+five in a row; 429, 503, outages of DNS and lost owners don't count towards that. Attempts are bounded.
+"""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from frontlog.avro.enums import Reason, State, Topic
+from frontlog.avro.events import FetchResult, LeaseExtension, Removed, ResultFacts
+from frontlog.processors import hosts, policy, politeness, urls
+from frontlog.processors.context import Context, Decided, Out
+from frontlog.processors.rejects import reject
+from frontlog.processors.settings import Attempts
+from frontlog.processors.times import rfc3339
+from frontlog.state import keys
+from frontlog.state.rows import UrlRow
+from frontlog.state.tables import Tables
+
+R, S = Reason, State
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+GONE = frozenset({404, 410})
+NOT_OURS = frozenset({R.TOO_MANY_REQUESTS, R.UNAVAILABLE, R.DNS_FAILED, R.WORKER_LOST, R.STORE_FULL, R.NO_ROUTE})
+"""Reasons that are no failure of the URL itself."""
+LIMITS = frozenset({R.OVERSIZE, R.BAD_TYPE, R.HEADER_OVERSIZE, R.PARSER_LIMIT})
+ENDS_CHAIN = frozenset({R.TOO_MANY_REDIRECTS, R.REDIRECT_LOOP, R.BAD_LOCATION})
+
+
+class Outcome(NamedTuple):
+    """Where a URL goes and why, before attempts and failures are counted."""
+
+    state: State
+    reason: Reason
+
+
+def classify(result: FetchResult, row: UrlRow) -> Outcome:
+    """The outcome of an attempt by its answer alone."""
+    reason = result.reason
+    if reason in (R.RELEASED, R.ADDRESS_CHANGED):
+        return Outcome(S.ELIGIBLE, reason)
+    if reason in urls.GATES:
+        return Outcome(S.BLOCKED, reason)
+    if reason in LIMITS:
+        return Outcome(S.QUARANTINED, reason)
+    if reason in ENDS_CHAIN:
+        return Outcome(S.FAILED, reason)
+    if reason is not R.OK:
+        return Outcome(S.DEFERRED, reason if reason in urls.MAY_PASS else R.UNEXPECTED_STATUS)
+    return _by_status(result.status, row)
+
+
+def _by_status(status: int, row: UrlRow) -> Outcome:
+    if 200 <= status < 300:
+        return Outcome(S.FETCHED, R.OK)
+    if status == 304:
+        known = bool(row.etag or row.last_modified)
+        return Outcome(S.FETCHED, R.NOT_MODIFIED) if known else Outcome(S.DEFERRED, R.UNEXPECTED_STATUS)
+    if status in REDIRECTS:
+        return Outcome(S.FETCHED, R.REDIRECTED)
+    if status in GONE:
+        # a page that was there is looked at once more before it is gone; 410 says so itself
+        confirmed = status == 410 or not row.last_success_ms or row.last_status in GONE
+        return Outcome(S.GONE, R.GONE) if confirmed else Outcome(S.DEFERRED, R.GONE_UNCONFIRMED)
+    if status == 429:
+        return Outcome(S.DEFERRED, R.TOO_MANY_REQUESTS)
+    if status == 503:
+        return Outcome(S.DEFERRED, R.UNAVAILABLE)
+    if 500 <= status < 600:
+        return Outcome(S.DEFERRED, R.SERVER_ERROR)
+    if 400 <= status < 500:
+        return Outcome(S.FAILED, R.NOT_AVAILABLE)
+    return Outcome(S.FAILED, R.UNEXPECTED_STATUS)
+
+
+def retry_delay_ms(rules: Attempts, url: str, tries: int) -> int:
+    """The wait before the next attempt, ms: doubling, spread by a tenth so that neighbours don't come back together.
+    The spread is a function of URL and try, so a replay finds the same."""
+    spread = int.from_bytes(blake2b(f"{tries} {url}".encode(), digest_size=2).digest(), "big") / 0xFFFF
+    delay = min(rules.retry_ms_min << min(max(tries - 1, 0), 20), rules.retry_ms_max)
+    return int(delay * (0.9 + 0.2 * spread))
+
+
+def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
+    """Decide the result of a page's attempt."""
+    key = keys.url_key(keys.origin_id(result.origin_key), result.url)
+    row = view.urls.get(key)
+    if row is None or row.url != result.url:
+        return reject(ctx, result.origin_key, Reason.UNKNOWN_URL, f"{result.url} is not known here")
+    if row.state is not S.LEASED or row.fence != result.fence:
+        detail = f"{result.url}: fence {result.fence}, the row is {row.state} with fence {row.fence}"
+        return reject(ctx, result.origin_key, Reason.STALE_FENCE, detail)
+    settings = policy.settings_of(view)
+    host = view.hosts.get(key[: keys.HOST_ID_BYTES])
+    assert host is not None
+    before = politeness.with_address(view, hosts.clock_of(host))
+    clock = politeness.ended(before, settings.politeness, result, ctx.now_ms)
+    state, reason = classify(result, row)
+    tried = state is not S.ELIGIBLE
+    attempts = 0 if state is S.FETCHED else row.attempts + tried
+    failures = 0 if state is S.FETCHED else row.failures + (state is S.DEFERRED and reason not in NOT_OURS)
+    detail = result.detail
+    if state is S.DEFERRED and failures >= settings.attempts.failures_quarantine:
+        state, reason, detail = S.QUARANTINED, R.REPEATED_FAILURES, f"{reason.value}: {result.detail}"
+    elif state is S.DEFERRED and attempts >= settings.attempts.attempts_max:
+        state, reason, detail = S.FAILED, R.RETRIES_EXHAUSTED, f"{reason.value}: {result.detail}"
+    due_ms = _due_ms(settings.attempts, row, reason, clock.next_eligible_ms, max(failures, 1), ctx.now_ms, state)
+    event = urls.build(
+        ctx, row, result.origin_key, state, reason, detail=detail, due_ms=due_ms, attempts=attempts, failures=failures,
+        result=facts(result, row), clock=clock,
+    )  # fmt: skip
+    return Decided(decisions=[event], outputs=_removed(ctx, row, state, result))
+
+
+def _due_ms(rules: Attempts, row: UrlRow, reason: Reason, host_next_ms: int, tries: int, now_ms: int, state: State) -> int:
+    """When a URL that was put off is due: the host's own wait where the host asked for it, else a delay of its own."""
+    if state is not S.DEFERRED:
+        return 0
+    if reason in politeness.HOST_SLOW_DOWN:
+        return host_next_ms
+    return now_ms + retry_delay_ms(rules, row.url, tries)
+
+
+def facts(result: FetchResult, row: UrlRow) -> ResultFacts:
+    """What later decisions need of a result."""
+    parse = result.parse
+    content_hash = parse.text_sha256 if parse else b""
+    return ResultFacts(
+        event_id=result.event_id,
+        started_ms=result.started_ms,
+        status=result.status,
+        content_type=result.content_type.partition(";")[0].strip().lower(),
+        etag=result.etag,
+        last_modified=result.last_modified,
+        location=result.location,
+        body=result.body,
+        body_sha256=result.body_sha256,
+        content_hash=content_hash,
+        changed=bool(content_hash) and content_hash != row.content_hash,
+        links_out=parse.links_out if parse else 0,
+    )
+
+
+def _removed(ctx: Context, row: UrlRow, state: State, result: FetchResult) -> list[Out]:
+    """A page that was given out and is gone, or must not be there any more, is taken back."""
+    if not row.last_success_ms or state not in (S.GONE, S.BLOCKED):
+        return []
+    event = Removed(
+        event_id=f"{ctx.partition}-{ctx.seq}", url=row.url, removed_at=rfc3339(ctx.now_ms),
+        reason=R.GONE if state is S.GONE else result.reason, detail=result.detail, status=result.status,
+        policy_version=row.policy_version,
+    )  # fmt: skip
+    return [Out(Topic.REMOVED, result.origin_key, event)]
+
+
+def decide_extension(view: Tables, wish: LeaseExtension, ctx: Context) -> Decided:
+    """Give a fetcher more time, once its fence is seen to be the row's; at most one lease length from now."""
+    row = view.urls.get(keys.url_key(keys.origin_id(wish.origin_key), wish.url))
+    if row is None:
+        return reject(ctx, wish.origin_key, Reason.UNKNOWN_URL, f"{wish.url} is not known here")
+    if row.state is not S.LEASED or row.fence != wish.fence:
+        return reject(ctx, wish.origin_key, Reason.STALE_FENCE, f"{wish.url}: fence {wish.fence}, the row's is {row.fence}")
+    latest = ctx.now_ms + policy.settings_of(view).attempts.lease_ms
+    deadline = min(wish.deadline_ms, latest)
+    if deadline <= row.deadline_ms:
+        return Decided()
+    event = urls.build(
+        ctx, row, wish.origin_key, S.LEASED, R.EXTENDED, lease_owner=row.lease_owner, deadline_ms=deadline
+    )
+    return Decided(decisions=[event])
+
+
+def expire(view: Tables, ctx: Context, key: bytes, reason: Reason) -> Decided:
+    """Give a leased URL back: its lease ran out, or its process is dead. Attempts are kept, the gap counts from now."""
+    row = view.urls.get(key)
+    origin = view.origins.get(key[: keys.ORIGIN_ID_BYTES])
+    host = view.hosts.get(key[: keys.HOST_ID_BYTES])
+    assert row is not None and origin is not None and host is not None
+    rules = policy.settings_of(view).politeness
+    clock = politeness.lapsed(politeness.with_address(view, hosts.clock_of(host)), rules, ctx.now_ms)
+    event = urls.build(
+        ctx, replace(row, attempts=row.attempts + 1), origin.origin_key, S.ELIGIBLE, reason,
+        detail=f"lease of {row.lease_owner}", clock=clock,
+    )  # fmt: skip
+    return Decided(decisions=[event])

@@ -1,0 +1,86 @@
+"""The settings that deciding uses. They reach the log whole, as a policy of the crawl, before they count.
+
+A setting here has its name, default, unit and bounds in the catalogue of `frontlog/settings_catalogue.py`
+(dotted name = section.field); this file is only the typed form that machines read. Unknown fields in a
+logged document are ignored, missing ones take the default, so that old logs stay readable.
+"""
+
+from typing import Literal
+
+import msgspec
+
+ScopeMode = Literal["host", "site", "prefix", "any"]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    token: str = "frontlog"
+    """Product token that robots.txt groups are matched with (RFC 9309 §2.2.1)."""
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which discovered URLs belong to the crawl."""
+
+    mode: ScopeMode = "host"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    depth_max: int = 16
+    pages_per_host_max: int = 0
+
+
+class Canonical(msgspec.Struct, frozen=True):
+    """How identities are made."""
+
+    profile: Literal["conservative", "index"] = "conservative"
+
+
+class Politeness(msgspec.Struct, frozen=True):
+    """When a host may be asked again (DESIGN §6)."""
+
+    gap_ms_min: int = 1_000
+    gap_factor: float = 10.0
+    backoff_ms_max: int = 3_600_000
+    crawl_delay_ms_max: int = 3_600_000
+    host_failures_max: int = 10
+    host_pause_ms: int = 86_400_000
+    retry_after_ms_max: int = 86_400_000
+    resolve_failures_max: int = 4
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """When a URL is given up."""
+
+    attempts_max: int = 20
+    failures_quarantine: int = 5
+    lease_ms: int = 90_000
+    retry_ms_min: int = 10_000
+    retry_ms_max: int = 3_600_000
+
+
+class Robots(msgspec.Struct, frozen=True):
+    """How long a robots.txt is believed (RFC 9309 §2.4)."""
+
+    cache_ms_max: int = 86_400_000
+    copy_ms_max: int = 86_400_000
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Everything that deciding reads besides tables, input and time."""
+
+    identity: Identity = Identity()
+    scope: Scope = Scope()
+    canonical: Canonical = Canonical()
+    politeness: Politeness = Politeness()
+    attempts: Attempts = Attempts()
+    robots: Robots = Robots()
+
+
+def encode(settings: Settings) -> str:
+    """The JSON document that goes into the log; equal settings give equal text."""
+    return msgspec.json.encode(settings, order="deterministic").decode()
+
+
+def decode(text: str) -> Settings:
+    """The settings of a logged document; raises msgspec.ValidationError."""
+    return msgspec.json.decode(text, type=Settings)

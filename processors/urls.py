@@ -1,0 +1,283 @@
+"""The URL state machine (DESIGN §5; seed 000, chapter 2).
+
+Rules. A URL is in exactly one state. It moves only by a `Transition`, and only along a pair of `TABLE`, for a
+reason that the pair lists; a pair that is missing *is* the error. A fence only grows. `build` refuses what the
+table lacks before it becomes a decision, `apply` refuses it a second time.
+
+What the table can't hold: when a move happens. Claims are in `claims.py`, results in `results.py`, policy in
+`policy.py`. A URL waits in `due` while it is ELIGIBLE or DEFERRED, or FETCHED with a recrawl time; it stands in
+`leases` while it is LEASED.
+"""
+
+import struct
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from frontlog.avro.enums import Reason, SourceKind, State
+from frontlog.avro.events import FirstSeen, HostClock, ResultFacts, Transition
+from frontlog.processors import hosts
+from frontlog.processors.context import Context
+from frontlog.processors.sites import site_of
+from frontlog.state import keys
+from frontlog.state.rows import CLASSES, STATE_INDEX, STATES, OriginRow, SiteRow, UrlRow
+from frontlog.state.tables import Tables
+
+R, S = Reason, State
+GATES = frozenset({
+    R.BAD_SCHEME, R.BLOCKED_NETWORK, R.OUT_OF_SCOPE, R.ROBOTS_DENIED, R.OPERATOR_BLOCK, R.MERGED, R.USERINFO, R.TOO_LONG,
+})  # fmt: skip
+"""Reasons of the gates: all lead to BLOCKED."""
+MAY_PASS = frozenset({
+    R.TOO_MANY_REQUESTS, R.UNAVAILABLE, R.SERVER_ERROR, R.TIMEOUT, R.CONNECTION_REFUSED, R.CONNECTION_RESET, R.NO_ROUTE,
+    R.PROTOCOL_ERROR, R.TRUNCATED, R.GONE_UNCONFIRMED, R.DNS_FAILED, R.DECODE_FAILED, R.TLS_FAILED, R.WORKER_LOST, R.STORE_FULL,
+    R.UNEXPECTED_STATUS,
+})  # fmt: skip
+"""Reasons that put a URL off."""
+ASKED_FOR = frozenset({R.OPERATOR, R.SITEMAP, R.SEED, R.RECRAWL_FORCED})
+"""Reasons that bring a parked URL back."""
+
+TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
+    (S.NONE, S.DISCOVERED): frozenset({R.SEED, R.LINK, R.REDIRECT, R.SITEMAP, R.OPERATOR}),
+    (S.DISCOVERED, S.ELIGIBLE): frozenset({R.ADMITTED}),
+    (S.DISCOVERED, S.BLOCKED): GATES,
+    (S.ELIGIBLE, S.LEASED): frozenset({R.CLAIMED}),
+    (S.ELIGIBLE, S.BLOCKED): GATES,
+    (S.LEASED, S.LEASED): frozenset({R.EXTENDED}),
+    (S.LEASED, S.FETCHED): frozenset({R.OK, R.NOT_MODIFIED, R.REDIRECTED}),
+    (S.LEASED, S.ELIGIBLE): frozenset({R.LEASE_EXPIRED, R.RELEASED, R.ADDRESS_CHANGED}),
+    (S.LEASED, S.DEFERRED): MAY_PASS,
+    (S.LEASED, S.FAILED): frozenset({
+        R.NOT_AVAILABLE, R.RETRIES_EXHAUSTED, R.DNS_FAILED, R.TLS_FAILED, R.TOO_MANY_REDIRECTS, R.REDIRECT_LOOP, R.BAD_LOCATION,
+        R.UNEXPECTED_STATUS,
+    }),
+    (S.LEASED, S.QUARANTINED): frozenset({
+        R.OVERSIZE, R.BAD_TYPE, R.HEADER_OVERSIZE, R.PARSER_LIMIT, R.REPEATED_FAILURES,
+    }),
+    (S.LEASED, S.GONE): frozenset({R.GONE}),
+    (S.LEASED, S.BLOCKED): GATES,
+    (S.FETCHED, S.ELIGIBLE): frozenset({R.RECRAWL_DUE, R.RECRAWL_FORCED}),
+    (S.FETCHED, S.BLOCKED): GATES,
+    (S.DEFERRED, S.ELIGIBLE): frozenset({R.DUE, R.RECRAWL_FORCED}),
+    (S.DEFERRED, S.BLOCKED): GATES,
+    (S.BLOCKED, S.ELIGIBLE): frozenset({R.POLICY_ALLOWS}),
+    (S.QUARANTINED, S.ELIGIBLE): ASKED_FOR,
+    (S.FAILED, S.ELIGIBLE): ASKED_FOR,
+    (S.GONE, S.ELIGIBLE): ASKED_FOR,
+    **{(state, S.SUPPRESSED): frozenset({R.SUPPRESSED}) for state in S if state is not S.SUPPRESSED},
+    (S.SUPPRESSED, S.DISCOVERED): frozenset({R.POLICY_ALLOWS}),
+}  # fmt: skip
+"""Every allowed move and the reasons that may cause it."""
+
+SOURCE_REASON = {
+    SourceKind.SEED: R.SEED, SourceKind.PAGE: R.LINK, SourceKind.REDIRECT: R.REDIRECT,
+    SourceKind.SITEMAP: R.SITEMAP, SourceKind.FEED: R.SITEMAP, SourceKind.OPERATOR: R.OPERATOR,
+}  # fmt: skip
+_COUNTS = struct.Struct(f">{len(STATES)}I")
+_CLASSES = struct.Struct(f">{CLASSES}I")
+
+
+class NotAllowed(AssertionError):
+    """A move that the table does not have: a bug of the machine that wanted it."""
+
+
+def build(
+    ctx: Context,
+    row: UrlRow,
+    origin_key: str,
+    to: State,
+    reason: Reason,
+    *,
+    start: State | None = None,
+    detail: str = "",
+    policy_version: int | None = None,
+    due_ms: int = 0,
+    fence: int | None = None,
+    lease_owner: str = "",
+    deadline_ms: int = 0,
+    attempts: int | None = None,
+    failures: int | None = None,
+    first: FirstSeen | None = None,
+    result: ResultFacts | None = None,
+    clock: HostClock | None = None,
+) -> Transition:
+    """The decision that moves `row` (as it stands, or as it will be first) to a state; raises NotAllowed."""
+    origin_state = row.state if start is None else start
+    if reason not in TABLE.get((origin_state, to), ()):
+        raise NotAllowed(f"{origin_state} -> {to} for {reason}: {row.url}")
+    return Transition(
+        seq=ctx.next_seq(),
+        owner_token=ctx.owner_token,
+        origin_key=origin_key,
+        url=row.url,
+        from_state=origin_state,
+        to_state=to,
+        reason=reason,
+        detail=detail,
+        cause_topic=ctx.cause.topic,
+        cause_partition=ctx.cause.partition,
+        cause_offset=ctx.cause.offset,
+        policy_version=row.policy_version if policy_version is None else policy_version,
+        priority=row.priority,
+        due_ms=due_ms,
+        depth=row.depth,
+        fence=row.fence if fence is None else fence,
+        lease_owner=lease_owner,
+        deadline_ms=deadline_ms,
+        attempts=row.attempts if attempts is None else attempts,
+        failures=row.failures if failures is None else failures,
+        first=first,
+        result=result,
+        clock=clock,
+    )
+
+
+def waits(state: State, due_ms: int) -> bool:
+    """Whether a URL in this state stands in `due`."""
+    return state is S.ELIGIBLE or state is S.DEFERRED or (state is S.FETCHED and due_ms > 0)
+
+
+def apply(tables: Tables, event: Transition) -> None:
+    """Fold one transition."""
+    origin = keys.origin_id(event.origin_key)
+    key = keys.url_key(origin, event.url)
+    row = tables.urls.get(key)
+    origin_row = tables.origins.get(origin)
+    if row is None:
+        assert event.first is not None, f"seq {event.seq} moves {event.url}, which is not known"
+        row = _new_row(event, event.first, tables.head.at_ms)
+        origin_row = _join(tables, event, event.first, origin, origin_row)
+    assert origin_row is not None
+    _check(row, event)
+    new = _moved(row, event, tables.head.at_ms)
+    tables.urls.put(key, new)
+    tables.origins.put(origin, _recount(origin_row, row, new))
+    _index(tables, key, row, new)
+    host = key[: keys.HOST_ID_BYTES]
+    if event.clock is not None:
+        hosts.set_clock(tables, host, event.clock)
+    if event.to_state is S.FETCHED:
+        hosts.count_page(tables, host)
+    tables.touched.add(host)
+
+
+def _check(row: UrlRow, event: Transition) -> None:
+    """What a logged decision must satisfy; anything else is a bug or a forged log."""
+    where = f"seq {event.seq}, {event.url}"
+    assert row.url == event.url, f"{where}: the row under its key holds {row.url}"
+    assert row.state is event.from_state, f"{where}: the row is {row.state}, the decision says {event.from_state}"
+    if event.reason not in TABLE.get((event.from_state, event.to_state), ()):
+        raise NotAllowed(f"{where}: {event.from_state} -> {event.to_state} for {event.reason}")
+    claimed = event.to_state is S.LEASED and event.from_state is S.ELIGIBLE
+    assert event.fence == row.fence + claimed, f"{where}: fence {row.fence} -> {event.fence}"
+
+
+def _new_row(event: Transition, first: FirstSeen, at_ms: int) -> UrlRow:
+    return UrlRow(
+        url=event.url,
+        state=S.NONE,
+        reason=event.reason,
+        source_kind=first.source_kind,
+        nofollow=first.nofollow,
+        first_seen_ms=at_ms,
+        requested=first.requested,
+        raw=first.raw,
+        source_url=first.source_url,
+        chain=first.chain,
+    )
+
+
+def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
+    """The row after the decision."""
+    new = replace(
+        row,
+        state=event.to_state,
+        reason=event.reason,
+        policy_version=event.policy_version,
+        priority=event.priority,
+        due_ms=event.due_ms,
+        depth=event.depth,
+        fence=event.fence,
+        lease_owner=event.lease_owner,
+        deadline_ms=event.deadline_ms,
+        attempts=event.attempts,
+        failures=event.failures,
+    )
+    result = event.result
+    if result is None:
+        return new
+    new = replace(new, last_status=result.status, last_attempt_ms=result.started_ms)
+    if event.to_state is not S.FETCHED:
+        return new
+    new = replace(new, last_success_ms=result.started_ms, location=result.location)
+    if event.reason is R.NOT_MODIFIED:
+        return new
+    body = result.body
+    return replace(
+        new,
+        last_change_ms=result.started_ms if result.changed else row.last_change_ms,
+        content_type=result.content_type,
+        etag=result.etag,
+        last_modified=result.last_modified,
+        links_out=result.links_out,
+        body_file=body.file if body else "",
+        body_offset=body.offset if body else 0,
+        body_length=body.length if body else 0,
+        body_sha256=result.body_sha256,
+        content_hash=result.content_hash,
+    )
+
+
+def _join(tables: Tables, event: Transition, first: FirstSeen, origin: bytes, row: OriginRow | None) -> OriginRow:
+    """Make the origin and host of a new URL known, and widen the scope where the URL is a seed."""
+    _, host_name, _ = keys.split_origin_key(event.origin_key)
+    if row is None:
+        row = OriginRow(origin_key=event.origin_key)
+        hosts.add_origin(tables, host_name, origin)
+    if first.scope is not None:
+        hosts.add_seed(tables, host_name, first.scope)
+        site = site_of(host_name).encode()
+        site_row = tables.sites.get(site) or SiteRow()
+        if not site_row.seeded:
+            tables.sites.put(site, replace(site_row, seeded=True))
+    return row
+
+
+def _recount(origin: OriginRow, old: UrlRow, new: UrlRow) -> OriginRow:
+    """The origin's counts after one of its URLs moved."""
+    states = list(_COUNTS.unpack(origin.states))
+    if old.state is not S.NONE:
+        states[STATE_INDEX[old.state]] -= 1
+    states[STATE_INDEX[new.state]] += 1
+    due = list(_CLASSES.unpack(origin.due))
+    if waits(old.state, old.due_ms):
+        due[old.priority] -= 1
+    if waits(new.state, new.due_ms):
+        due[new.priority] += 1
+    pages = origin.pages + (new.state is S.FETCHED)
+    return replace(origin, states=_COUNTS.pack(*states), due=_CLASSES.pack(*due), pages=pages)
+
+
+def _index(tables: Tables, key: bytes, old: UrlRow, new: UrlRow) -> None:
+    """Move the URL in `due` and `leases`."""
+    before = keys.due_key(key, old.priority, old.due_ms) if waits(old.state, old.due_ms) else None
+    later = keys.due_key(key, new.priority, new.due_ms) if waits(new.state, new.due_ms) else None
+    if before != later:
+        if before is not None:
+            tables.due.delete(before)
+        if later is not None:
+            tables.due.put(later)
+    if old.state is S.LEASED:
+        tables.leases.delete(keys.lease_key(old.deadline_ms, keys.LEASE_URL, key))
+    if new.state is S.LEASED:
+        tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))
+
+
+def counts_by_state(origin: OriginRow) -> dict[State, int]:
+    """State → number of the origin's URLs in it."""
+    return dict(zip(STATES, _COUNTS.unpack(origin.states), strict=True))
+
+
+def counts_by_class(origin: OriginRow) -> tuple[int, ...]:
+    """How many URLs of each priority class wait in `due`."""
+    return tuple(_CLASSES.unpack(origin.due))

@@ -1,0 +1,141 @@
+"""What looking back answers: the shapes that `status`, `tail`, `explain`, `verify` and `rebuild` return.
+
+Times are milliseconds since the epoch, sizes are bytes. Every shape goes into JSON as it stands, so
+what a person reads and what `--json` prints are the same facts.
+"""
+
+from typing import Any
+
+import msgspec
+
+from frontlog.avro.enums import PolicyAct, ScopeKind
+from frontlog.streams.summary import StateCount, WaitingHost
+
+
+class Advance(msgspec.Struct, frozen=True):
+    """How far a long look has come: `done` of `total` records (0: not known), and the rate."""
+
+    what: str
+    done: int
+    total: int = 0
+    records_per_s: float = 0.0
+
+
+class PartitionStatus(msgspec.Struct, frozen=True):
+    """One partition: the seq of its newest decision, who owns it, inputs that wait to be decided."""
+
+    partition: int
+    seq: int
+    owner_token: int
+    owner: str = ""
+    paused: bool = False
+    inputs_waiting: int = 0
+    at_ms: int = 0
+
+
+class Act(msgspec.Struct, frozen=True):
+    """An operator's act that is in force."""
+
+    act: PolicyAct
+    scope_kind: ScopeKind
+    scope: str
+    at_ms: int = 0
+    gap_ms: int = 0
+    actor: str = ""
+    note: str = ""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How a crawl stands. `running`: a process has the folder open for crawling (its pid in `pid`)."""
+
+    folder: str
+    at_ms: int
+    running: bool = False
+    pid: int = 0
+    durability: str = ""
+    partitions: tuple[PartitionStatus, ...] = ()
+    counts: tuple[StateCount, ...] = ()
+    hosts: int = 0
+    waiting: tuple[WaitingHost, ...] = ()
+    waiting_hosts: int = 0
+    acts: tuple[Act, ...] = ()
+    documents: int = 0
+    rejects: int = 0
+    log_bytes: int = 0
+    archive_bytes: int = 0
+    archive_files: int = 0
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record of a topic, decoded. `type` is the record's Avro name, or `undecodable`."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str
+    type: str
+    event: dict[str, Any]
+    at_ms: int = 0
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a URL's story: what happened, when, why, caused by which input, under which policy.
+
+    `record` and `cause` say where things lie, as `topic/partition/offset`; `rule` is the line of robots.txt,
+    pattern or operator's act that decided.
+    """
+
+    at_ms: int
+    what: str
+    why: str = ""
+    detail: str = ""
+    record: str = ""
+    seq: int = 0
+    cause: str = ""
+    cause_what: str = ""
+    policy_version: int = 0
+    rule: str = ""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that must not be: where it lies and what is wrong with it."""
+
+    where: str
+    what: str
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One rule that was held against the log. `problems` holds the first few, `problems_count` counts all."""
+
+    name: str
+    doc: str
+    examined: int
+    problems_count: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What `verify` found. `not_verified`: what it cannot see, a sentence each."""
+
+    folder: str
+    checks: tuple[Check, ...]
+    records: int = 0
+    elapsed_ms: int = 0
+    deep: bool = False
+    not_verified: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every rule held."""
+        return not any(check.problems_count for check in self.checks)
+
+
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """What `rebuild` made. `equal`: the digests equal those that the log's last batches carry."""
+
+    folder: str
+    new: str
+    records: int
+    elapsed_ms: int
+    equal: bool
+    differences: tuple[str, ...] = ()

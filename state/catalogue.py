@@ -1,0 +1,49 @@
+"""The tables: name, key, what each holds, whether its rows count in the digests (DESIGN §4)."""
+
+from typing import NamedTuple
+
+from frontlog.state.rows import (
+    AddressRow,
+    ContentRow,
+    HostRow,
+    OriginRow,
+    PolicyRow,
+    Row,
+    SiteRow,
+    UrlContentRow,
+    UrlRow,
+)
+
+
+class Table(NamedTuple):
+    """One table. `row` is None for an index, whose keys say everything."""
+
+    name: str
+    key: str
+    holds: str
+    row: type[Row] | None
+    digested: bool = True
+
+
+FRONTIER_TABLES = (
+    Table("urls", "origin_id ‖ url_id", "every known URL and what is known of it", UrlRow),
+    Table("due", "origin_id ‖ class ‖ due_ms ‖ url_id", "what an origin can fetch, best first", None),
+    Table("origins", "origin_id", "robots policy, operator's flags, counts by state and class", OriginRow),
+    Table("hosts", "host_id", "the clock of politeness, the address, the errand under way", HostRow),
+    Table("ready", "ready_ms ‖ host_id", "the heap: when each host can next be claimed", None),
+    Table("leases", "deadline_ms ‖ kind ‖ url key or host_id", "what the sweeper returns", None),
+    Table("errands", "host_id ‖ BLAKE2b-96 of origin_key", "robots hops that wait for this host", None),
+    Table("addresses", "address", "the budget that hosts on one address share", AddressRow),
+    Table("policies", "scope ‖ seq", "robots texts, operator's acts, settings", PolicyRow),
+    Table("sites", "registrable domain", "operator's flags and budgets of a site", SiteRow),
+    Table("marks", "name", "settings, pauses and cursors of the whole partition", None),
+)
+CONTENT_TABLES = (
+    Table("content", "content hash", "every distinct text", ContentRow),
+    Table("url_content", "origin_id ‖ url_id", "which text each URL had last", UrlContentRow),
+)
+META = Table("meta", "name", "seq, token, positions, log_hash, digests", None, digested=False)
+LOG = Table("log", "topic ‖ partition ‖ offset", "the embedded log", None, digested=False)
+
+DIGESTED = tuple(t.name for t in (*FRONTIER_TABLES, *CONTENT_TABLES) if t.digested)
+STORE_TABLES = tuple(t.name for t in (*FRONTIER_TABLES, *CONTENT_TABLES, META, LOG))

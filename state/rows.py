@@ -1,0 +1,223 @@
+"""The rows of the tables and their bytes. Equal state is equal bytes.
+
+A row is a frozen struct; its encoding is
+
+    fixed numbers, big endian, in field order | u32 length of each variable field | the variable fields
+
+Integers take 8 bytes unless `WIDTHS` says otherwise; an enum is the index of its symbol, 1 byte; `str` is UTF-8;
+each string of a tuple ends in a line feed (URLs and scopes hold none). A change here is a new fold version:
+released encodings stay readable (DESIGN §1, "The log proves itself").
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from frontlog.avro.enums import PolicyAct, Reason, RobotsState, SourceKind, State
+from frontlog.state.row_codec import build
+
+FOLD_VERSION = 1
+STATES = tuple(State)
+STATE_INDEX = {state: i for i, state in enumerate(STATES)}
+CLASSES = 5
+"""Priority classes: 0 first, 4 last."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Root of all rows; subclasses get their codec from their annotations."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {}
+    _codec: ClassVar[tuple[Callable[[Any], bytes], Callable[[bytes], Any]]]
+
+    def encode(self) -> bytes:
+        """The row's bytes."""
+        return type(self)._codec[0](self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The row of its bytes; raises struct.error or ValueError when they are not one."""
+        row: Self = cls._codec[1](data)
+        return row
+
+
+class UrlRow(Row, frozen=True):
+    """A URL of the frontier. Key: url key."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {
+        "priority": "B", "fence": "I", "attempts": "H", "failures": "H", "depth": "H", "last_status": "H",
+        "links_out": "I", "body_length": "I", "render_mode": "B",
+    }  # fmt: skip
+
+    url: str
+    state: State
+    reason: Reason
+    source_kind: SourceKind
+    nofollow: bool = False
+    priority: int = 2
+    due_ms: int = 0
+    depth: int = 0
+    fence: int = 0
+    deadline_ms: int = 0
+    attempts: int = 0
+    failures: int = 0
+    last_status: int = 0
+    policy_version: int = 0
+    first_seen_ms: int = 0
+    last_attempt_ms: int = 0
+    last_success_ms: int = 0
+    last_change_ms: int = 0
+    change_interval_ms: int = 0
+    render_mode: int = 0
+    links_out: int = 0
+    body_offset: int = 0
+    body_length: int = 0
+    lease_owner: str = ""
+    requested: str = ""
+    raw: str = ""
+    source_url: str = ""
+    chain: tuple[str, ...] = ()
+    content_type: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    location: str = ""
+    body_file: str = ""
+    body_sha256: bytes = b""
+    content_hash: bytes = b""
+
+
+class OriginRow(Row, frozen=True):
+    """An origin: its robots policy and counts. Key: origin_id. `states` holds a u32 for each State, `due` one for each class."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"robots_status": "H", "robots_failures": "H"}
+
+    origin_key: str
+    robots_state: RobotsState = RobotsState.UNKNOWN
+    robots_status: int = 0
+    robots_failures: int = 0
+    robots_seq: int = 0
+    robots_text_seq: int = 0
+    robots_fetched_ms: int = 0
+    robots_expires_ms: int = 0
+    robots_copy_until_ms: int = 0
+    policy_seq: int = 0
+    blocked: bool = False
+    paused: bool = False
+    pages: int = 0
+    states: bytes = b"\0" * (4 * len(STATES))
+    due: bytes = b"\0" * (4 * CLASSES)
+
+
+class HostRow(Row, frozen=True):
+    """A host: its clock, whole (fields as in the HostClock event), and what waits. Key: host_id."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {
+        "in_flight": "H", "failures": "H", "resolve_failures": "H", "address_in_flight": "H", "fence": "I",
+    }  # fmt: skip
+
+    host: str
+    next_eligible_ms: int = 0
+    in_flight: int = 0
+    gap_ms: int = 0
+    operator_gap_ms: int = 0
+    crawl_delay_ms: int = 0
+    backoff_ms: int = 0
+    failures: int = 0
+    response_ms: int = 0
+    paused: bool = False
+    parked: bool = False
+    address_reason: Reason = Reason.OK
+    address_expires_ms: int = 0
+    resolve_failures: int = 0
+    address_next_ms: int = 0
+    address_in_flight: int = 0
+    address_tail_ms: int = 0
+    fence: int = 0
+    ready_ms: int = -1
+    policy_seq: int = 0
+    blocked: bool = False
+    pages: int = 0
+    errands_wanted: int = 0
+    address: str = ""
+    origins: bytes = b""
+    seeds: tuple[str, ...] = ()
+    errand: bytes = b""
+
+
+class AddressRow(Row, frozen=True):
+    """The budget that all hosts of an address share. Key: the address, as text."""
+
+    next_ms: int = 0
+    in_flight: int = 0
+    tail_ms: int = 0
+
+
+class SiteRow(Row, frozen=True):
+    """A registrable domain. Key: its name."""
+
+    policy_seq: int = 0
+    blocked: bool = False
+    paused: bool = False
+    seeded: bool = False
+
+
+class PolicyRow(Row, frozen=True):
+    """A policy version, whole. Key: scope kind ‖ ':' ‖ scope ‖ NUL ‖ seq, big endian."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"status": "H"}
+
+    act: PolicyAct
+    robots_state: RobotsState = RobotsState.UNKNOWN
+    at_ms: int = 0
+    expires_ms: int = 0
+    status: int = 0
+    gap_ms: int = 0
+    crawl_delay_ms: int = 0
+    text: bytes = b""
+    source_url: str = ""
+    settings: str = ""
+    actor: str = ""
+    note: str = ""
+
+
+class ContentRow(Row, frozen=True):
+    """A document: a text that was seen. Key: content hash."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"urls": "I"}
+
+    url: str
+    origin_key: str
+    first_seen_ms: int = 0
+    last_seen_ms: int = 0
+    urls: int = 0
+    simhash: int = 0
+    body_file: str = ""
+    body_offset: int = 0
+    body_length: int = 0
+
+
+class UrlContentRow(Row, frozen=True):
+    """Which text a URL had last (url_document of seed 000, chapter 2). Key: url key."""
+
+    first_seen_ms: int = 0
+    last_seen_ms: int = 0
+    event_id: str = ""
+    content_hash: bytes = b""
+
+
+class MarksRow(Row, frozen=True):
+    """What holds for the whole partition. Key: 'crawl'."""
+
+    settings_seq: int = 0
+    policy_seq: int = 0
+    blocked: bool = False
+    crawl_paused: bool = False
+    paused: bool = False
+    settings: str = ""
+
+
+ROWS: tuple[type[Row], ...] = (
+    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, PolicyRow, ContentRow, UrlContentRow, MarksRow,
+)  # fmt: skip
+for _cls in ROWS:
+    _cls._codec = build(_cls, _cls.WIDTHS)

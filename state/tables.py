@@ -1,0 +1,192 @@
+"""The tables of one shard inside one store transaction: typed rows, a write-back cache, running digests.
+
+Rules. Rows are read and written through `RowTable`; they are frozen, a change is a `replace` and a `put`.
+Within a transaction rows stay decoded; `flush` writes each changed row once, in key order, and moves the
+digest from the row's old bytes to its new ones. Indexes (`due`, `ready`, `leases` …) are written through,
+since they are scanned. Only `apply` of a machine may call a writing method.
+
+What the cache can't hold: a scan of a row table sees the store, so `scan` flushes first.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from frontlog.avro.errors import Corrupt
+from frontlog.state import head as heads
+from frontlog.state.catalogue import CONTENT_TABLES, FRONTIER_TABLES
+from frontlog.state.digest import Digest
+from frontlog.state.rows import (
+    AddressRow,
+    ContentRow,
+    HostRow,
+    MarksRow,
+    OriginRow,
+    PolicyRow,
+    Row,
+    SiteRow,
+    UrlContentRow,
+    UrlRow,
+)
+from frontlog.state.store import Txn
+
+R = TypeVar("R", bound=Row)
+
+
+class RowTable(Generic[R]):
+    """A table of typed rows with a write-back cache."""
+
+    __slots__ = ("_cache", "_digest", "_dirty", "_old", "_row", "_txn", "name")
+
+    def __init__(self, name: str, row: type[R], txn: Txn, digest: Digest) -> None:
+        self.name = name
+        self._row = row
+        self._txn = txn
+        self._digest = digest
+        self._cache: dict[bytes, R | None] = {}
+        self._old: dict[bytes, bytes | None] = {}
+        self._dirty: set[bytes] = set()
+
+    def get(self, key: bytes) -> R | None:
+        """The row under a key, or None."""
+        try:
+            return self._cache[key]
+        except KeyError:
+            pass
+        data = self._txn.get(self.name, key)
+        row = None if data is None else self._decode(key, data)
+        self._cache[key] = row
+        self._old[key] = data
+        return row
+
+    def put(self, key: bytes, row: R) -> None:
+        """Write a row."""
+        if key not in self._cache:
+            self._old[key] = self._txn.get(self.name, key)
+        self._cache[key] = row
+        self._dirty.add(key)
+
+    def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, R]]:
+        """Rows with start <= key < stop in key order. Do not write this table while iterating."""
+        self.flush()
+        for key, data in self._txn.scan(self.name, start, stop):
+            yield key, self._decode(key, data)
+
+    def flush(self) -> None:
+        """Write the changed rows to the store and move the digest."""
+        if not self._dirty:
+            return
+        out: list[tuple[bytes, bytes]] = []
+        for key in sorted(self._dirty):
+            row, old = self._cache[key], self._old[key]
+            assert row is not None
+            data = row.encode()
+            if data == old:
+                continue
+            if old is not None:
+                self._digest.remove(key, old)
+            self._digest.add(key, data)
+            self._old[key] = data
+            out.append((key, data))
+        self._dirty.clear()
+        if out:
+            self._txn.put_many(self.name, out)
+
+    def _decode(self, key: bytes, data: bytes) -> R:
+        try:
+            return self._row.decode(data)
+        except (struct.error, ValueError, IndexError) as exc:
+            raise Corrupt(f"row {key.hex()} of table {self.name} cannot be read ({exc}); rebuild the tables") from exc
+
+
+class IndexTable:
+    """A table of plain keys and values, written through."""
+
+    __slots__ = ("_digest", "_txn", "name")
+
+    def __init__(self, name: str, txn: Txn, digest: Digest) -> None:
+        self.name = name
+        self._txn = txn
+        self._digest = digest
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value under a key, or None."""
+        return self._txn.get(self.name, key)
+
+    def put(self, key: bytes, value: bytes = b"") -> None:
+        """Write a row."""
+        old = self._txn.get(self.name, key)
+        if old == value:
+            return
+        if old is not None:
+            self._digest.remove(key, old)
+        self._digest.add(key, value)
+        self._txn.put(self.name, key, value)
+
+    def delete(self, key: bytes) -> None:
+        """Take a row away; nothing happens when it is not there."""
+        old = self._txn.get(self.name, key)
+        if old is not None:
+            self._digest.remove(key, old)
+            self._txn.delete(self.name, key)
+
+    def first(self, start: bytes = b"", stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        """The first row with start <= key < stop, or None."""
+        return self._txn.first(self.name, start, stop)
+
+    def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with start <= key < stop in key order. Do not write this table while iterating."""
+        return self._txn.scan(self.name, start, stop)
+
+
+class Tables:
+    """Every table of a shard, in one transaction. `head` is replaced by the host at the end of a batch."""
+
+    def __init__(self, txn: Txn, head: heads.Head | None = None) -> None:
+        self.txn = txn
+        self.head = heads.load(txn) if head is None else head
+        self.digests = self.head.table_digests()
+        digest = self.digests.__getitem__
+        self.urls = RowTable("urls", UrlRow, txn, digest("urls"))
+        self.origins = RowTable("origins", OriginRow, txn, digest("origins"))
+        self.hosts = RowTable("hosts", HostRow, txn, digest("hosts"))
+        self.addresses = RowTable("addresses", AddressRow, txn, digest("addresses"))
+        self.policies = RowTable("policies", PolicyRow, txn, digest("policies"))
+        self.sites = RowTable("sites", SiteRow, txn, digest("sites"))
+        self.content = RowTable("content", ContentRow, txn, digest("content"))
+        self.url_content = RowTable("url_content", UrlContentRow, txn, digest("url_content"))
+        self.due = IndexTable("due", txn, digest("due"))
+        self.ready = IndexTable("ready", txn, digest("ready"))
+        self.leases = IndexTable("leases", txn, digest("leases"))
+        self.errands = IndexTable("errands", txn, digest("errands"))
+        self.marks = IndexTable("marks", txn, digest("marks"))
+        self.touched: set[bytes] = set()
+        """Ids of hosts whose turn must be worked out again before the next claim or the batch's end."""
+        self._rows = (self.urls, self.origins, self.hosts, self.addresses, self.policies, self.sites, self.content, self.url_content)  # fmt: skip
+        self._marks: MarksRow | None = None
+
+    @property
+    def crawl(self) -> MarksRow:
+        """What holds for the whole partition."""
+        if self._marks is None:
+            data = self.marks.get(b"crawl")
+            self._marks = MarksRow() if data is None else MarksRow.decode(data)
+        return self._marks
+
+    def put_crawl(self, row: MarksRow) -> None:
+        """Write what holds for the whole partition."""
+        self._marks = row
+        self.marks.put(b"crawl", row.encode())
+
+    def flush(self) -> None:
+        """Write every changed row to the store, so that digests are exact."""
+        for table in self._rows:
+            table.flush()
+
+    def digest_values(self) -> dict[str, tuple[bytes, int]]:
+        """Table → (digest, rows) after a flush."""
+        self.flush()
+        return {name: (digest.value(), digest.rows) for name, digest in self.digests.items()}
+
+
+TABLE_NAMES = tuple(t.name for t in (*FRONTIER_TABLES, *CONTENT_TABLES))

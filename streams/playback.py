@@ -1,0 +1,106 @@
+"""The decisions of a shard as whole batches, in seq order, out of a log: for recovery, rebuild and verification.
+
+A batch's decisions lie in several topics; they are merged by seq. A decision whose token is smaller than one
+that was seen is void (its writer had been replaced) and is counted apart, before any other check.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from frontlog.avro.codec import decode
+from frontlog.avro.errors import Corrupt
+from frontlog.avro.events import Batch, Event, OwnershipTaken
+from frontlog.streams.log import Log
+from frontlog.streams.records import Record
+from frontlog.streams.topics import Role, decision_topics
+
+
+class Logged(NamedTuple):
+    """One decision as it lies in the log."""
+
+    topic: str
+    record: Record
+    event: Event
+
+
+class LoggedBatch(NamedTuple):
+    """A whole batch: its decisions without the Batch event, the Batch event, and where the log goes on."""
+
+    decisions: list[Logged]
+    batch: Batch
+    end: Logged
+    written: dict[str, int]
+
+
+class _Source:
+    """One decision topic, looked at one record ahead."""
+
+    def __init__(self, log: Log, topic: str, partition: int, offset: int) -> None:
+        self.topic = topic
+        self.records = log.scan(topic, partition, offset)
+        self.next_offset = offset
+        self.ahead: Logged | None = None
+        self.advance()
+
+    def advance(self) -> None:
+        record = next(self.records, None)
+        if self.ahead is not None:
+            self.next_offset = self.ahead.record.offset + 1
+        self.ahead = None if record is None else Logged(self.topic, record, decode(record.value))
+
+
+class Playback:
+    """Batches from a position on. `voided` counts decisions of owners that had been replaced."""
+
+    def __init__(self, log: Log, role: Role, partition: int, *, seq: int = 0, token: int = 0, starts: Mapping[str, int] | None = None) -> None:
+        self.seq = seq
+        self.token = token
+        self.voided = 0
+        self._partition = partition
+        starts = starts or {}
+        self._sources = [_Source(log, t, partition, starts.get(t, 0)) for t in decision_topics(role)]
+
+    def batches(self) -> Iterator[LoggedBatch]:
+        """Whole batches to the end of the log; a torn one at the end is Corrupt, since appends are atomic."""
+        pending: list[Logged] = []
+        while (found := self._next()) is not None:
+            if isinstance(found.event, Batch):
+                yield LoggedBatch(pending, found.event, found, {s.topic: s.next_offset for s in self._sources})
+                pending = []
+            else:
+                pending.append(found)
+        if pending:
+            raise Corrupt(
+                f"partition {self._partition}: the log ends inside a batch, after seq {self.seq}; restore the log's folder "
+                "from a copy, or cut it with an older copy of this partition"
+            )
+
+    def _next(self) -> Logged | None:
+        """The decision with the next seq."""
+        wanted = self.seq + 1
+        for source in self._sources:
+            while source.ahead is not None and _token(source.ahead.event) < self.token:
+                self.voided += 1
+                source.advance()
+        for source in self._sources:
+            ahead = source.ahead
+            if ahead is not None and _seq(ahead.event) == wanted:
+                source.advance()
+                self.seq = wanted
+                if isinstance(ahead.event, OwnershipTaken):
+                    self.token = ahead.event.owner_token
+                return ahead
+        rest = [_seq(s.ahead.event) for s in self._sources if s.ahead is not None]
+        if rest:
+            raise Corrupt(f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}")
+        return None
+
+
+def _seq(event: Event) -> int:
+    seq: int = event.seq  # type: ignore[attr-defined]  # every decision has one
+    return seq
+
+
+def _token(event: Event) -> int:
+    token: int = event.owner_token  # type: ignore[attr-defined]
+    return token

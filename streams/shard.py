@@ -1,0 +1,252 @@
+"""The host of one shard: opens its store, takes ownership, makes batches, hands out what was committed.
+
+What a crash leaves, and who mends it (embedded: log and tables are one commit):
+
+| the process dies                                  | the store holds        | at the next start                        |
+|---------------------------------------------------|------------------------|------------------------------------------|
+| before an offered input's batch is committed      | nothing of it          | its sender was not answered: sends again |
+| while a batch is made                             | the batch before       | inputs are read again from the positions |
+| during the commit                                 | all of it or nothing   | as one of the two rows above or below    |
+| after the commit, before leases are handed out    | leases nobody works on | released, the gap counts from then       |
+| after leases were handed out                      | leases                 | released, the gap counts from then       |
+| after the commit, before the outbox is delivered  | the outbox             | delivered again; a repeat changes nothing|
+| after a delivery, before it is noted              | the outbox             | delivered again; a repeat changes nothing|
+
+A shard is used by one thread; `offer` alone may be called from others.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from frontlog import __version__
+from frontlog.avro.enums import Topic
+from frontlog.avro.errors import Fenced, Incompatible, MapFull
+from frontlog.avro.events import OwnershipTaken
+from frontlog.processors import partition as partitions_machine
+from frontlog.processors.context import Cause, Context, Decided
+from frontlog.processors.settings import Settings
+from frontlog.processors.sites import PSL_VERSION
+from frontlog.state import head as heads
+from frontlog.state.catalogue import META
+from frontlog.state.rows import FOLD_VERSION
+from frontlog.state.store import Store, Txn
+from frontlog.state.tables import Tables
+from frontlog.streams.batching import BatchMaker, Done, Offered, Poisoned
+from frontlog.streams.clock import Clock, check_clock
+from frontlog.streams.embedded_log import EmbeddedLog
+from frontlog.streams.topics import OUTBOX, TOPIC_IDS, Role, shard_name
+
+OFFERED_MAX = 4_000
+"""Inputs that wait for a batch; a sender beyond that waits."""
+OUTBOX_KEY = b"outbox"
+OUTBOX_MAX = 1_000
+Answer = Callable[[Exception | None], None]
+
+
+class Waiting(NamedTuple):
+    """An offered input and who wants to know when it is durable."""
+
+    offered: Offered
+    answer: Answer | None
+
+
+class Delivery(NamedTuple):
+    """An input that this shard's outbox holds for another; `offset` is noted once it is durable there."""
+
+    offset: int
+    topic: Topic
+    partition: int
+    key: bytes
+    value: bytes
+
+
+class Shard:
+    """One partition with its log and tables. `owner` names this process in leases and ownership."""
+
+    def __init__(
+        self, store: Store, role: Role, partition: int, partitions: int, *, clock: Clock, owner: str, settings: Settings
+    ) -> None:
+        self.store = store
+        self.log = EmbeddedLog(store, TOPIC_IDS)
+        self.role = role
+        self.partition = partition
+        self.partitions = partitions
+        self.clock = clock
+        self.owner = owner
+        self.settings = settings
+        self.name = shard_name(role, partition)
+        self.head = heads.Head()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._offered: deque[Waiting] = deque()
+        self._poison: dict[Cause, str] = {}
+        self.poisoned: list[str] = []
+        self.delivered = 0
+
+    def open(self) -> Done:
+        """Check what the store holds, take ownership and release what a dead process left; one batch."""
+        with self.store.begin() as txn:
+            self.head = heads.load(txn)
+            self._check(txn)
+            note = txn.get(META.name, OUTBOX_KEY)
+            self.delivered = int.from_bytes(note, "big") if note else 0
+        return self._commit([], 0, self._start)
+
+    def _check(self, txn: Txn) -> None:
+        head = self.head
+        if head.seq == 0:
+            return
+        check_clock(self.clock.now_ms(), head.at_ms, self.name)
+        if head.fold_version != FOLD_VERSION:
+            raise Incompatible(
+                f"{self.name}: its tables were folded by version {head.fold_version}, this frontlog folds version "
+                f"{FOLD_VERSION}; run: frontlog replay rebuild DIR NEW"
+            )
+        if head.partitions != self.partitions:
+            raise Incompatible(
+                f"{self.name}: the log has {head.partitions} partitions pinned, {self.partitions} are configured; "
+                "set log.partitions back, or copy the crawl into a new folder"
+            )
+        if head.psl_version != PSL_VERSION:
+            raise Incompatible(
+                f"{self.name}: the log was made with {head.psl_version}, here is {PSL_VERSION}; sites may lie in other "
+                "partitions: install the pinned version"
+            )
+        log = self.log.within(txn)
+        for topic, following in head.next.items():
+            end = log.bounds(topic, self.partition)[1]
+            if end != following:
+                raise Incompatible(
+                    f"{self.name}: {topic} ends at offset {end}, the tables were folded up to {following}; "
+                    "run: frontlog replay rebuild DIR NEW"
+                )
+
+    def _start(self, made: BatchMaker) -> None:
+        """The first decisions of a new owner."""
+        taken = OwnershipTaken(
+            seq=made.ctx.next_seq(), owner_token=made.ctx.owner_token, after_seq=self.head.seq, owner=self.owner,
+            software=__version__, fold_version=FOLD_VERSION, partitions=self.partitions, psl_version=PSL_VERSION,
+            at_ms=made.ctx.now_ms,
+        )  # fmt: skip
+        made.take([Decided(decisions=[taken])])
+        if self.role is Role.FRONTIER:
+            made.take([partitions_machine.settle_settings(made.tables, made.ctx, self.settings)])
+            made.take(partitions_machine.release_all(made.tables, made.ctx))
+
+    def offer(self, offered: Offered, answer: Answer | None = None, *, wait_s: float | None = None) -> bool:
+        """Put an input into the queue for the next batch; False when the queue stayed full for `wait_s`.
+        `answer` is called from the shard's thread: None once the input is durable, else what went wrong."""
+        with self._room:
+            if len(self._offered) >= OFFERED_MAX and not self._room.wait_for(lambda: len(self._offered) < OFFERED_MAX, wait_s):
+                return False
+            self._offered.append(Waiting(offered, answer))
+            return True
+
+    def waiting(self) -> int:
+        """Inputs in the queue."""
+        return len(self._offered)
+
+    def has_control(self) -> bool:
+        """Whether another process appended inputs that are not decided yet."""
+        with self.store.begin() as txn:
+            log = self.log.within(txn)
+            position = self.head.positions.get(Topic.CONTROL, 0)
+            return log.bounds(Topic.CONTROL, self.partition)[1] > position
+
+    def step(self, wanted: int) -> Done:
+        """One batch: everything offered by now, and claims for `wanted` slots. Answers are given after the commit."""
+        with self._room:
+            taken = list(self._offered)
+            self._offered.clear()
+            self._room.notify_all()
+        try:
+            done = self._commit([w.offered for w in taken], wanted, _ordinary)
+        except Exception as exc:
+            with self._room:  # nothing was written: the same inputs are tried again, in their order
+                self._offered.extendleft(reversed(taken))
+            raise exc
+        for one in taken:
+            if one.answer is not None:
+                one.answer(None)
+        return done
+
+    def fail_waiting(self, error: Exception) -> None:
+        """Tell everyone who still waits that nothing comes any more."""
+        with self._room:
+            taken = list(self._offered)
+            self._offered.clear()
+        for one in taken:
+            if one.answer is not None:
+                one.answer(error)
+
+    def _commit(self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None]) -> Done:
+        """Make a batch and commit it; again when the map had to grow or one input was poison."""
+        start = work is not _ordinary
+        while True:
+            try:
+                return self._attempt(offered, wanted, work, start)
+            except MapFull:
+                continue
+            except Poisoned as exc:
+                if exc.cause_of in self._poison:
+                    raise
+                self._poison[exc.cause_of] = str(exc)
+                self.poisoned.append(str(exc))
+
+    def _attempt(self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None], start: bool) -> Done:
+        with self.store.begin(write=True) as txn:
+            head = heads.load(txn)
+            if head.seq != self.head.seq or head.owner_token != self.head.owner_token:
+                raise Fenced(f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}")
+            now_ms = max(self.clock.now_ms(), head.at_ms)
+            ctx = Context(
+                now_ms=now_ms, seq=head.seq, owner_token=head.owner_token + start, owner=self.owner,
+                partition=self.partition, partitions=self.partitions,
+            )  # fmt: skip
+            made = BatchMaker(Tables(txn, head), self.log.within(txn), ctx, self.role, poison=self._poison)
+            made.append(offered)
+            work(made)
+            made.take_inputs()
+            made.take_timers()
+            made.take_claims(wanted)
+            done = made.finish(wanted)
+            if done.head is None:
+                return done
+            new = replace(done.head, fold_version=FOLD_VERSION)
+            heads.save(txn, new)
+            txn.commit()
+        self.head = new
+        return done
+
+    def outbox(self) -> list[Delivery]:
+        """What waits for other shards, oldest first, at most OUTBOX_MAX."""
+        first, end = self.log.bounds(OUTBOX, self.partition)
+        at = max(first, self.delivered)
+        if at >= end:
+            return []
+        found: list[Delivery] = []
+        for record in self.log.read(OUTBOX, self.partition, at, records_max=OUTBOX_MAX):
+            topic, _, number = dict(record.headers)["to"].decode().rpartition("/")
+            found.append(Delivery(record.offset, Topic.named(topic), int(number), record.key, record.value))
+        return found
+
+    def note_delivered(self, offset: int) -> None:
+        """Everything up to `offset` is durable where it belongs; cut it from the outbox."""
+        self.delivered = offset + 1
+        with self.store.begin(write=True) as txn:
+            txn.put(META.name, OUTBOX_KEY, self.delivered.to_bytes(8, "big"))
+            txn.commit()
+        self.log.cut(OUTBOX, self.partition, self.delivered)
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+
+def _ordinary(_made: BatchMaker) -> None:
+    """A batch that is not the first of an owner has nothing of its own to say."""
+

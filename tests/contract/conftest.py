@@ -1,0 +1,48 @@
+"""Fixtures of the contract suites; a new implementation is added to tests/support/stores.py alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from frontlog.state.store import Store
+from frontlog.streams.log import Log
+from support.stores import DURABLE_STORES, LOGS, SHARED_LOGS, STORES, Logs, Stores
+
+
+@pytest.fixture(params=sorted(STORES))
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
+    made = STORES[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(stores: Stores) -> Store:
+    return stores.open()
+
+
+@pytest.fixture(params=sorted(DURABLE_STORES))
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
+    made = STORES[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=sorted(LOGS))
+def logs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Logs]:
+    made = LOGS[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def log(logs: Logs) -> Log:
+    return logs.open()
+
+
+@pytest.fixture(params=sorted(SHARED_LOGS))
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Logs]:
+    made = LOGS[request.param](tmp_path)
+    yield made
+    made.close()
