@@ -40,7 +40,7 @@ crawl: .venv/run.stamp ## crawl URL=... into crawls/HOST; more options in ARGS=.
 	@test -n "$$URL" || { echo "make crawl needs a URL, for example: make crawl URL=https://example.com/" >&2; exit 2; }
 	@$(BIN)/frontlog crawl "$$URL" $${OUT:+--out "$$OUT"} $(ARGS)
 
-demo: .venv/run.stamp ## crawl a small site that frontlog serves itself on loopback, and verify the crawl
+demo: .venv/run.stamp ## crawl a small site that comes with frontlog, on loopback, into crawls/demo
 	$(BIN)/frontlog demo $(ARGS)
 
 # --- developing ------------------------------------------------------------------------------------------------------

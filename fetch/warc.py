@@ -15,7 +15,7 @@ What is stored, and why so:
 - A 304 that was asked for, and a body with the digest of an earlier capture, become `revisit` records
   (6.7) that name that capture by URI and date: replay tools look nowhere else. A truncated body
   never does, since a revisit has no room for why it was cut.
-- Record ids are version 5 UUIDs of the capture id: the same exchange gives the same bytes.
+- Record ids are version 5 UUIDs of the capture id: the same exchange gives the same records.
 - `WARC-Warcinfo-ID` is left out: a record is built before its segment is known, and the `warcinfo`
   at the start of each segment says the same.
 

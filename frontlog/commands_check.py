@@ -8,6 +8,7 @@ With `--jsonl` every line in gives one line out, in the same order and at once; 
 answered gives {"error": ...} and the next ones go on, and the exit code is 0.
 """
 
+import base64
 import json
 import sys
 from collections.abc import Callable
@@ -70,13 +71,12 @@ def _run(what: str, question: Question | None, jsonl: bool, allow: tuple[str, ..
     if jsonl:
         if question is not None:
             raise click.UsageError("With --jsonl the questions come from stdin; give no other.")
-        stdout = click.get_text_stream("stdout")
 
         def write(text: str) -> None:
-            stdout.write(text)
-            stdout.flush()
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
-        answer_lines(check, click.get_binary_stream("stdin"), write)
+        answer_lines(check, sys.stdin.buffer, write)
         return
     if question is None:
         raise click.UsageError("Give an input, a JSON object, or --jsonl.")
@@ -98,14 +98,12 @@ def _asked(text: str | None, **fields: object) -> Question | None:
 
 def _bytes_of(file: BinaryIO | None) -> str | None:
     """The content of a file in base64, so that no encoding is guessed here."""
-    import base64
-
     return None if file is None else base64.b64encode(file.read()).decode("ascii")
 
 
 @click.group("check")
 def check() -> None:
-    """Ask the crawl's own code about one input, or about JSON lines on stdin.
+    """Ask the crawl's own code about an input.
 
     An input is given by arguments, or as a JSON object in place of the first one.
     """

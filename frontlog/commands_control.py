@@ -121,13 +121,14 @@ def _act(cmd: str, text: str, done: str) -> click.Command:
 
 pause = _act(
     "pause",
-    "Fetch nothing of it for now: no URL changes its state, what is in flight is finished. `resume` ends it.",
+    "Fetch nothing of it for now; `resume` ends it.\n\n"
+    "No URL changes its state, and what is in flight is finished.",
     "Paused",
 )
 resume = _act("resume", "End a pause.", "Resumed")
 block = _act(
     "block",
-    "Fetch nothing of it any more: its URLs become BLOCKED. `unblock` ends it.",
+    "Fetch nothing of it any more; `unblock` ends it.\n\nIts URLs become BLOCKED.",
     "Blocked",
 )
 unblock = _act("unblock", "End a block: its URLs are judged again.", "Unblocked")
@@ -145,7 +146,10 @@ unblock = _act("unblock", "End a block: its URLs are judged again.", "Unblocked"
 @in_crawl
 @said_by
 def slow(host: str, gap: float, folder: Path, reason: str, actor: str) -> None:
-    """Leave a larger gap between requests to a HOST (all its schemes and ports)."""
+    """Leave a larger gap between requests to a HOST.
+
+    It holds for all schemes and ports of the host, together.
+    """
     made = wish("slow", ScopeKind.HOST, host, gap_ms=round(gap * 1_000), actor=actor, reason=reason)
     machinery.send(folder, made)
     click.echo(
@@ -160,7 +164,10 @@ def slow(host: str, gap: float, folder: Path, reason: str, actor: str) -> None:
 @in_crawl
 @said_by
 def seed(urls: tuple[str, ...], folder: Path, reason: str, actor: str) -> None:
-    """Give a crawl more URLs to start from; they widen its scope as its first seeds did."""
+    """Give a crawl more URLs to start from.
+
+    They widen its scope as its first seeds did.
+    """
     seeds = check_seeds(urls)
     for at in range(0, len(seeds), URLS_PER_RECORD_MAX):
         part = tuple(seeds[at : at + URLS_PER_RECORD_MAX])
@@ -173,9 +180,10 @@ def seed(urls: tuple[str, ...], folder: Path, reason: str, actor: str) -> None:
 @in_crawl
 @said_by
 def recrawl(urls: tuple[str, ...], folder: Path, reason: str, actor: str) -> None:
-    """Fetch known URLs again, whatever became of them, as soon as politeness and policy allow.
+    """Fetch known URLs again, whatever became of them.
 
-    One that the crawl does not know, or that its policy forbids, is rejected; `tail rejects` says why.
+    That is done as soon as politeness and policy allow. One that the crawl does not know, or that its policy
+    forbids, is rejected; `tail rejects` says why.
     """
     for url in check_seeds(urls):  # a record each, so that one that is refused does not stop the others
         machinery.send(folder, wish("recrawl", ScopeKind.CRAWL, "", urls=(url,), actor=actor, reason=reason))

@@ -174,7 +174,7 @@ def crawl(
     as_json: bool | None,
     **options: Any,
 ) -> None:
-    """Crawl politely from one or more URLs, or go on with the crawl in a folder.
+    """Crawl politely from URLs, or go on with a crawl.
 
     The folder gets everything: the log that all else can be rebuilt from, and the responses as WARC files.
     Run it again on the same folder to go on, with no URL or with more of them; a crawl that was stopped, or

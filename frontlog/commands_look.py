@@ -33,7 +33,10 @@ TAIL_LIMIT = 20
 @in_crawl
 @json_flag
 def status(folder: Path, as_json: bool) -> None:
-    """Say how a crawl stands: URLs by state and reason, hosts that wait and why, operators' acts in force."""
+    """Say how a crawl stands, and which hosts wait.
+
+    URLs by state and reason, hosts that wait until when and why, operators' acts in force, partitions, sizes.
+    """
     found = machinery.status(folder)
     if as_json:
         print_json(found)
@@ -128,10 +131,11 @@ def record_line(record: Record) -> str:
 @in_crawl
 @json_flag
 def explain(url: str, folder: Path, as_json: bool) -> None:
-    """Tell the whole story of a URL: what happened, when, why, and caused by what.
+    """Tell the whole story of a URL, with its causes.
 
-    Each step names the record that says it, the input that caused it, the policy version in force and the
-    line of robots.txt, pattern or operator's act that decided. Exit code 1: the crawl knows nothing of it.
+    What happened, when, why, and caused by what. Each step names the record that says it, the input that
+    caused it, the policy version in force and the line of robots.txt, pattern or operator's act that decided.
+    Exit code 1: the crawl knows nothing of it.
     """
     lines = machinery.explain(folder, url)
     if as_json:
@@ -218,7 +222,7 @@ _deep = click.option(
 @_deep
 @json_flag
 def verify(folder: Path, deep: bool, as_json: bool) -> None:
-    """Hold the log of a crawl against every rule, and its tables against the log.
+    """Hold the log of a crawl against every rule.
 
     Sequence without gaps, the hash chain, every transition allowed, fences that only grow, digests at every
     batch, live equal to rebuilt, the gap between requests to a host, a verdict that allows each fetch. Exit
@@ -229,7 +233,7 @@ def verify(folder: Path, deep: bool, as_json: bool) -> None:
 
 @click.group("replay")
 def replay() -> None:
-    """Rebuild the tables of a crawl from its log, or verify it."""
+    """Rebuild a crawl from its log, or verify it."""
 
 
 @replay.command("rebuild")
@@ -270,3 +274,4 @@ def rebuilt_lines(rebuilt: Rebuilt) -> list[str]:
 
 
 replay.add_command(verify, "verify")
+COMMANDS = (status, explain, tail, verify, replay)

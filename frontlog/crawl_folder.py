@@ -26,6 +26,8 @@ from frontlog.state.owner_lock import holder
 CONFIG_FILE = "frontlog.toml"
 OPTIONS_FILE = "options.toml"
 LOG_FOLDER = "log"
+DEMO_FILE = "demo.json"
+"""Where the demo's site was served, so that an interrupted demo finds it again."""
 _HEADER = """\
 # What the command lines of this crawl gave, remembered so that it goes on under the same rules.
 # `frontlog crawl` writes this file; what stands here outranks frontlog.toml. A line may be edited or removed.
@@ -65,7 +67,7 @@ def prepare(folder: Path, has_seeds: bool) -> bool:
         )
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: not a folder; choose another with --out")
-    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {CONFIG_FILE}:
+    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {CONFIG_FILE, DEMO_FILE}:
         raise ConfigError(f"{folder}: not empty, and not a crawl; choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
     _need_writable(folder)

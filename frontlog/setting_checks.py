@@ -18,6 +18,7 @@ from frontlog.fetch.addresses import parse_networks
 PATTERN_CHARS_MAX = 500
 _TOKEN = re.compile(r"[A-Za-z_-]{1,64}")
 _MAIL = re.compile(r"[^@\s\"<>,;:()\\]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9-]*[a-z0-9]")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]*")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _REPEAT = re.compile(r"[*+]|\{\d*,\d*\}")
@@ -58,6 +59,13 @@ def check_contact(value: str) -> str:
     if not value or is_mail(value) or not check_info_url(value):
         return ""
     return "give a mail address such as crawler@example.org, or the URL of a page where you can be reached"
+
+
+def check_domain(value: str) -> str:
+    """A domain as reverse DNS names end in it."""
+    if not value or _DOMAIN.fullmatch(value):
+        return ""
+    return "give a domain in lower case, such as crawl.example.org"
 
 
 def check_patterns(values: tuple[str, ...]) -> str:

@@ -73,6 +73,21 @@ _ROWS = (
         check=checks.check_contact,
     ),
     Row(
+        "identity.purpose",
+        "What the crawl is for, in a sentence, for the page that `frontlog botpage` writes.",
+    ),
+    Row(
+        "identity.addresses",
+        "Addresses or networks that this crawler fetches from, for the same page.",
+        items_max=1_000,
+        check=checks.check_networks,
+    ),
+    Row(
+        "identity.reverse_dns",
+        "Domain that the reverse DNS names of those addresses end in, for the same page.",
+        check=checks.check_domain,
+    ),
+    Row(
         "scope.mode",
         "Which links belong to the crawl: those on a seed's host, on its site (registrable domain), under "
         "its folder (prefix), or any.",

@@ -48,7 +48,7 @@ def size(count: int) -> str:
 def duration(ms: int) -> str:
     """`0.4 s`, `31 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`."""
     if ms < 9_950:
-        return f"{ms / 1_000:.1f} s"
+        return f"{ms / 1_000:.1f}".removesuffix(".0") + " s"
     seconds = round(ms / 1_000)
     for unit, length, small, part in (
         ("d", 86_400, "h", 3_600),
@@ -138,18 +138,18 @@ def command(*words: str | Path) -> str:
 def next_commands(summary: Summary, folder: Path) -> list[str]:
     """The three commands worth trying after a crawl."""
     example = summary.example_url
-    unfinished = summary.end in (End.STOPPED, End.STOPPED_NOW, End.PATIENCE, End.PAGES_MAX, End.PAUSED)
-    first = (
-        command("frontlog", "crawl", "--out", folder)
-        if unfinished
-        else command("frontlog", "tail", "crawl.fetched", "-C", folder)
-    )
-    second = (
-        command("frontlog", "explain", example, "-C", folder)
-        if example
-        else command("frontlog", "status", "-C", folder)
-    )
-    return [first, second, command("frontlog", "verify", folder)]
+    fetched = total(summary.counts, State.FETCHED)
+    firsts: dict[End, list[str | Path]] = {
+        End.STOPPED: ["crawl", "--out", folder],
+        End.STOPPED_NOW: ["crawl", "--out", folder],
+        End.PAGES_MAX: ["crawl", "--out", folder, "--max-pages", str(2 * max(fetched, 500))],
+        End.PATIENCE: ["status", "-C", folder],
+        End.PAUSED: ["status", "-C", folder],
+        End.DONE: ["tail", "crawl.fetched", "-C", folder],
+    }
+    first = firsts[summary.end]
+    second = ["explain", example, "-C", folder] if example else ["tail", "transitions", "-C", folder]
+    return [command("frontlog", *words) for words in (first, second, ["verify", folder])]
 
 
 def summary_lines(summary: Summary, folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ A spelling goes through two steps:
 
 | rule | what it does |
 |---|---|
-| `whitespace`, `backslash`, `slashes` | the parser's repairs: trimmed or skipped blanks, `\\` for `/`, missing `//` |
+| `whitespace`, `backslash`, `slashes` | the parser's repairs: blanks, `\\` for `/`, missing `//` |
 | `scheme_case`, `host_case` | scheme and host in lower case (RFC 3986 §6.2.2.1) |
 | `idna`, `host_form` | host in its ASCII form (UTS 46); IPv4 as four numbers, IPv6 in its short form |
 | `default_port` | the scheme's own port left out (RFC 3986 §6.2.3) |
@@ -20,9 +20,9 @@ A spelling goes through two steps:
 | `parser`, `port_form` | a repair without a name of its own; a port with leading zeros, or `:` with none |
 | `fragment` | dropped: it never reaches the server |
 | `trailing_dot_host` | `example.org.` is `example.org` |
-| `percent_unreserved` | escapes of letters, digits, `-._~` decoded (RFC 3986 §6.2.2.2); no others, never `%2F` |
+| `percent_unreserved` | escapes of letters, digits, `-._~` decoded (RFC 3986 §6.2.2.2), never `%2F` |
 | `percent_upper` | hex digits of the other escapes in upper case (RFC 3986 §6.2.2.1) |
-| `tracking_params`, `ignored_params`, `query_order`, `slash`, `scheme` | the origin's policy (`url_rules.py`) |
+| `tracking_params`, `ignored_params`, `query_order`, `slash`, `scheme` | policy (`url_rules.py`) |
 | `empty_query` | a `?` with nothing behind it dropped |
 
 Each rule is idempotent and so is their sequence. An escape that would complete a broken one when decoded
@@ -104,7 +104,7 @@ def canonicalize(
 
 
 def identify(href: str, rules: OriginRules = CONSERVATIVE) -> Identity | Refused:
-    """Identity of an absolute WHATWG href, as `resolve` gives it; `rules_fired` has the second step's only."""
+    """Identity of an absolute WHATWG href, as `resolve` gives it; `rules_fired` has the second step's."""
     prefix = href[: href.find("/", 8)]
     place = _places.get(prefix) or _place(prefix, href)
     if isinstance(place, Refused):
@@ -241,10 +241,11 @@ def _scheme(place: _Place, rules: OriginRules, fired: list[str]) -> _Place:
 
 
 def check_url(line: dict[str, object]) -> dict[str, object]:
-    """Answer `frontlog check url`: {raw, base?, rules?} -> {identity, requested, origin_key, site, rules_fired}.
+    """Answer `frontlog check url`.
 
-    `rules` is a profile's name or an object of `OriginRules` fields. A URL that is refused gives
-    {"reject": reason}, with a detail where there is one. Raises ConfigError for a question that has no answer.
+    {raw, base?, rules?} -> {identity, requested, origin_key, site, rules_fired, flags?}; `rules` is a
+    profile's name or an object of `OriginRules` fields. A URL that is refused gives {"reject": reason}, with
+    a detail where there is one. Raises ConfigError for a question that has no answer.
     """
     raw, base = line.get("raw"), line.get("base")
     if not isinstance(raw, str):
@@ -255,7 +256,8 @@ def check_url(line: dict[str, object]) -> dict[str, object]:
     rules = CONSERVATIVE if described is None else rules_of(described)
     found = canonicalize(raw, rules, base=base)
     if isinstance(found, Refused):
-        return {"reject": str(found.reason)} | ({"detail": found.detail} if found.detail else {})
+        refusal: dict[str, object] = {"reject": str(found.reason)}
+        return refusal | ({"detail": found.detail} if found.detail else {})
     answer: dict[str, object] = {
         "identity": found.identity,
         "requested": found.requested,

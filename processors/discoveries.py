@@ -105,8 +105,9 @@ def _one(view: Tables, ctx: Context, event: Discovery, i: int, found: canonical.
     to = State.ELIGIBLE if verdict.allowed else State.BLOCKED
     reason = Reason.ADMITTED if verdict.allowed else verdict.reason
     admitted = urls.build(
-        ctx, new, event.origin_key, to, reason, start=State.DISCOVERED, detail="" if verdict.allowed else verdict.detail
-    )
+        ctx, new, event.origin_key, to, reason, start=State.DISCOVERED,
+        detail="" if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
+    )  # fmt: skip
     return Decided(decisions=[discovered, admitted])
 
 

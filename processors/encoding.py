@@ -29,6 +29,8 @@ from frontlog.processors.prescan import PRESCAN_BYTES_MAX, charset_in_content, d
 
 Source = Literal["bom", "header", "meta", "guess", "default"]
 
+HTML_TYPES = ("", "text/html", "application/xhtml+xml")
+"""Media types that are read as HTML; a body without a type is."""
 GUESS_BYTES_MAX = 8192
 """Bytes that statistics look at, from the first one that isn't ASCII; some 4 ms of work."""
 
@@ -65,6 +67,23 @@ def decide(body: bytes, content_type: str | None = None, *, html: bool = True) -
 def decode(body: bytes, decision: Decision) -> tuple[str, bool]:
     """(text without its byte order mark, whether bytes had to be replaced)."""
     return decode_bytes(body[decision.bom_bytes :] if decision.bom_bytes else body, decision.name)
+
+
+def parser_source(body: bytes, decision: Decision) -> tuple[bytes | str, bool]:
+    """(what to give the HTML parser, whether bytes had to be replaced): valid UTF-8 as it is, else text."""
+    if decision.name == "utf-8":
+        data = body[decision.bom_bytes :] if decision.bom_bytes else body
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return data.decode("utf-8", "replace"), True
+        return data, False
+    return decode(body, decision)
+
+
+def media_type(content_type: str | None) -> str:
+    """Type and subtype of a Content-Type header, lower case; empty without one."""
+    return (content_type or "").partition(";")[0].strip().lower()
 
 
 def header_encoding(content_type: str) -> str | None:

@@ -3,7 +3,7 @@
 A link is what a browser without scripts could follow: `a` and `area` with `href`, `iframe` and `frame`
 with `src`, `link` elements whose `rel` names another page, and a meta refresh. The spelling, with
 references decoded as in any attribute, is resolved against the document's base URL by the WHATWG rules
-(`resolve.py`), before any rule of identity. Only http and https links are listed; the others are counted by
+(`resolve.py`), before any rule of identity. Only http and https links are listed; others are counted by
 scheme. `nofollow`, `ugc` and `sponsored` are facts, kept in `rel`: a policy may look at them.
 
 The base (HTML Standard §2.4.1) is that of the first `base` element with an `href` in the document, and no
@@ -18,20 +18,22 @@ import msgspec
 from selectolax.lexbor import LexborNode
 
 from frontlog.avro.errors import ConfigError
-from frontlog.processors.anchors import anchor_text
-from frontlog.processors.encoding import decide, decode
-from frontlog.processors.markup import AREA, IFRAME, LINK, A, Survey, is_foreign, parse, squeeze
+from frontlog.processors.encoding import HTML_TYPES, decide, media_type, parser_source
+from frontlog.processors.markup import AREA, IFRAME, LINK, A, Survey, is_foreign, parse
 from frontlog.processors.resolve import Base
+from frontlog.processors.text import ANCHOR_CHARACTERS_MAX, anchor_text, prepare, squeeze
 
 LINKS_MAX = 10_000
 """Links listed of one page; the rest is counted in `cut`."""
-ANCHOR_CHARACTERS_MAX = 200
 
-_BLANKS = "\t\n\f\r "
 _REL_KINDS = {"canonical": "canonical", "next": "next", "prev": "prev", "previous": "prev"}
-_REFRESH = re.compile(r"[\t\n\f\r ]*(?:[0-9]+|(?=\.))[0-9.]*(?=[;,\t\n\f\r ])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*")
-_REFRESH_URL = re.compile(r"url[\t\n\f\r ]*=[\t\n\f\r ]*", re.IGNORECASE)
-_HTML_TYPES = ("", "text/html", "application/xhtml+xml")
+# Possessive: what the web writes here must not make the pattern try again.
+_REFRESH = re.compile(
+    r"[\t\n\f\r ]*+(?:[0-9]++|(?=\.))[0-9.]*+(?:[\t\n\f\r ]++[;,]?|[;,])[\t\n\f\r ]*+(.+)", re.DOTALL
+)
+_REFRESH_URL = re.compile(r"(url[\t\n\f\r ]*=[\t\n\f\r ]*)|u", re.IGNORECASE)
+_HREF_TAGS = (A, LINK, AREA)
+_Found = tuple[str, str, str, LexborNode | None]
 
 
 class Links(msgspec.Struct):
@@ -57,17 +59,15 @@ class Links(msgspec.Struct):
 
 
 def links_of(survey: Survey, url: str, encoding: str = "utf-8") -> Links:
-    """Links of a parsed page that came from the absolute `url` in `encoding` (WHATWG name).
+    """Links of a page that came from the absolute `url` in `encoding` (WHATWG name), after `text.prepare`.
 
     Raises ValueError when `url` doesn't parse.
     """
     base = document_base(survey, url, encoding)
-    found = [(raw, "redirect", None, "") for raw in _refreshes(survey)]
-    found += _elements(survey)
+    found = _refresh(survey) + _elements(survey)
     links = Links(base.href)
-    hrefs = base.join_all([raw for raw, *_ in found])
-    cheap = survey.elements < 5_000
-    for (raw, kind, node, rel), href in zip(found, hrefs, strict=True):
+    hrefs = base.join_all([link[0] for link in found])
+    for (raw, kind, rel, node), href in zip(found, hrefs, strict=True):
         if href is None:
             links.unparsable += 1
         elif not href.startswith(("https://", "http://")):
@@ -78,7 +78,135 @@ def links_of(survey: Survey, url: str, encoding: str = "utf-8") -> Links:
         else:
             links.raws.append(raw)
             links.urls.append(href)
+            links.anchors.append("" if node is None else _words(node, kind))
+            links.rels.append(rel)
             links.kinds.append(kind)
-            links.rels.append(" ".join(rel.lower().split()) if rel else "")
-            links.anchors.append(anchor_text(node, cheap=cheap)[:ANCHOR_CHARACTERS_MAX] if node else "")
     return links
+
+
+def document_base(survey: Survey, url: str, encoding: str = "utf-8") -> Base:
+    """Base URL of a document that came from `url`. Raises ValueError when `url` doesn't parse."""
+    fallback = Base(url, encoding)
+    for node in survey.bases:
+        attributes = node.attributes
+        if "href" in attributes and not is_foreign(node):
+            href = fallback.join(attributes["href"] or "")
+            if href is None or href.startswith(("data:", "javascript:")):
+                return fallback
+            return Base(href, encoding)
+    return fallback
+
+
+def _elements(survey: Survey) -> list[_Found]:
+    """(raw, kind, rel tokens, node) of each element that is a link."""
+    found: list[_Found] = []
+    for node in survey.links:
+        tag = node.tag_id
+        attributes = node.attributes
+        name = "href" if tag in _HREF_TAGS else "src"
+        if name not in attributes:
+            continue
+        raw = attributes[name] or ""
+        rel = attributes.get("rel")
+        tokens = " ".join(rel.lower().split()) if rel else ""
+        if tag == A:
+            found.append((raw, "a", tokens, node))
+        elif tag == AREA:
+            found.append((raw, "area", tokens, node))
+        elif not raw:
+            # An empty `src` is about:blank; an empty `href` makes no link of a `link` (HTML §4.2.4, §4.8.5).
+            continue
+        elif tag == LINK:
+            kind = _kind_of_rel(tokens.split())
+            if kind:
+                found.append((raw, kind, tokens, node))
+        elif "srcdoc" not in attributes:
+            found.append((raw, "iframe" if tag == IFRAME else "frame", tokens, node))
+    return found
+
+
+def _kind_of_rel(tokens: list[str]) -> str:
+    """Kind of a `link` element, empty when it is no way to another page: styles, icons, hints."""
+    for token in tokens:
+        if token in _REL_KINDS:
+            return _REL_KINDS[token]
+    return "alternate" if "alternate" in tokens and "stylesheet" not in tokens else ""
+
+
+def _words(node: LexborNode, kind: str) -> str:
+    """What a link is called."""
+    if kind == "a":
+        return anchor_text(node)
+    return squeeze(node.attributes.get("alt" if kind == "area" else "title") or "", ANCHOR_CHARACTERS_MAX)
+
+
+def _refresh(survey: Survey) -> list[_Found]:
+    """The first meta refresh that names a URL, as a list of one or none."""
+    for node in survey.metas:
+        attributes = node.attributes
+        if (attributes.get("http-equiv") or "").lower() == "refresh" and not is_foreign(node):
+            raw = refresh_url(attributes.get("content") or "")
+            if raw is not None:
+                return [(raw, "redirect", "", None)]
+    return []
+
+
+def refresh_url(content: str) -> str | None:
+    """URL of a refresh `5; url=...`, None without one (HTML §4.2.5.3, "shared declarative refresh steps")."""
+    match = _REFRESH.match(content)
+    if match is None:
+        return None
+    rest = match[1]
+    prefix = _REFRESH_URL.match(rest)
+    if prefix is not None and prefix[1] is None:
+        # `u` without the rest of `url=`: the whole is the URL, quotes too.
+        return rest
+    if prefix is not None:
+        rest = rest[prefix.end() :]
+    if rest[:1] in ("'", '"'):
+        rest = rest[1:].partition(rest[0])[0]
+    return rest
+
+
+def check_links(line: dict[str, object]) -> dict[str, object]:
+    """Answer `frontlog check links`: {html | html_b64, url, content_type?} -> {base, links, skipped, ...}.
+
+    `html` is text, `html_b64` the bytes as they were served; in either case the encoding that the header or
+    the page declares is the one that queries are encoded in. Each link is {url, anchor, rel, kind}.
+    Raises ConfigError for a question that has no answer.
+    """
+    url, content_type = line.get("url"), line.get("content_type")
+    if not isinstance(url, str):
+        raise ConfigError('"url" must be a string: where the page came from')
+    if content_type is not None and not isinstance(content_type, str):
+        raise ConfigError('"content_type" must be a string: the header of the response')
+    body, text = _body_of(line)
+    decision = decide(body, content_type)
+    source = text if text is not None else parser_source(body, decision)[0]
+    survey = Survey(parse(source if media_type(content_type) in HTML_TYPES else ""))
+    prepare(survey, source)
+    try:
+        links = links_of(survey, url, decision.name if text is None or not text.isascii() else "utf-8")
+    except ValueError as error:
+        raise ConfigError(f'"url": {error}') from None
+    columns = zip(links.urls, links.anchors, links.rels, links.kinds, strict=True)
+    return {
+        "base": links.base,
+        "links": [{"url": u, "anchor": a, "rel": r, "kind": k} for u, a, r, k in columns],
+        "skipped": links.skipped,
+        "unparsable": links.unparsable,
+        "cut": links.cut,
+    }
+
+
+def _body_of(line: dict[str, object]) -> tuple[bytes, str | None]:
+    """(bytes of the page, its text when it was given as text)."""
+    html, encoded = line.get("html"), line.get("html_b64")
+    if isinstance(html, str) and encoded is None:
+        return html.encode("utf-8", "replace"), html
+    if isinstance(encoded, str) and html is None:
+        try:
+            return b64decode(encoded, validate=True), None
+        except Base64Error as error:
+            raise ConfigError(f'"html_b64" is not base64: {error}') from None
+    raise ConfigError('one of "html" (text) and "html_b64" (bytes in base64) must be given, as a string')

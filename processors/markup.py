@@ -6,6 +6,9 @@ Asking it for each kind of element walks the tree once a kind; here the tree is 
 elements are told apart by their tag ids, which costs a third.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
+
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, create_tag
 
 LINKS = ("a", "area", "link", "iframe", "frame")
@@ -15,9 +18,7 @@ INLINE = (
     *("strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
 )
 """Elements whose borders don't separate words. `a` is one too; it stands with the links."""
-HIDDEN = (
-    *("script", "style", "noscript", "noembed", "noframes", "svg", "audio", "video", "datalist"),
-)
+HIDDEN = (*("script", "style", "noscript", "noembed", "noframes", "svg", "audio", "video", "datalist"),)
 """Elements whose text is not words that a visitor reads; `iframe` and `title` too, which have lists of
 their own. `head` is no part of the body's text, and the content of `template` not of the tree."""
 VOID = (
@@ -40,9 +41,11 @@ _USES = {
     **{"meta": "metas", "base": "bases", "title": "titles", "html": "roots"},
 }
 _LIST_OF_ID = {create_tag(tag).tag_id: _LISTS.index(use) for tag, use in _USES.items()}
-INLINE_IDS = _ids(("a", *INLINE))
-HIDDEN_IDS = _ids((*HIDDEN, "title", "iframe"))
+_tag_id: Callable[[LexborNode], int] = attrgetter("tag_id")
 VOID_IDS = _ids(VOID)
+ELEMENTS_UNWRAPPED_MAX = 50_000
+"""A page with more elements keeps its inline elements, and its text a space at each of their borders."""
+
 A, AREA, LINK, IFRAME = (create_tag(tag).tag_id for tag in ("a", "area", "link", "iframe"))
 
 
@@ -67,9 +70,9 @@ class Survey:
         self.elements = len(nodes)
         lists: list[list[LexborNode]] = [[] for _ in _LISTS]
         puts = [one.append for one in lists]
-        list_of = _LIST_OF_ID.get
-        for i, node in [(i, n) for n in nodes if (i := list_of(n.tag_id)) is not None]:
-            puts[i](node)
+        for i, node in zip(map(_LIST_OF_ID.get, map(_tag_id, nodes)), nodes, strict=True):
+            if i is not None:
+                puts[i](node)
         for name, one in zip(_LISTS, lists, strict=True):
             setattr(self, name, one)
 
@@ -91,8 +94,3 @@ def is_foreign(node: LexborNode) -> bool:
             return False
         parent = parent.parent
     return False
-
-
-def squeeze(text: str) -> str:
-    """`text` with each run of white space made one space, none at its ends."""
-    return " ".join(text.split())

@@ -1,10 +1,10 @@
 """Joins a link's raw spelling with its base, exactly as the WHATWG URL Standard says.
 
 ada (https://github.com/ada-url/ada) does the parsing, through two bindings. `ada_url` is the reference,
-and what every spelling must come to; a call through it costs 8 us. `can_ada` costs 1 us but wraps an older ada,
-which differs in how it treats international host names. So a spelling goes the short way when the older
-ada can't matter: its host is plain ASCII, or it has none and takes the base's. A test compares the two
-ways on the vectors of the standard and on generated spellings.
+and what every spelling must come to; a call through it costs 8 us. `can_ada` costs 1 us but wraps an
+older ada, which treats international host names otherwise. So a spelling goes the short way when that
+can't matter: its host is plain ASCII, or it has none and takes the base's. A test compares the two ways
+on the vectors of the standard and on generated spellings.
 
 A base is parsed once a page. The query of a link on a page that isn't UTF-8 is encoded in the page's
 encoding (URL Standard, "percent-encode after encoding"), its path and fragment in UTF-8 all the same.
@@ -36,7 +36,7 @@ class Base:
     __slots__ = ("_encoding", "_fast", "href")
 
     def __init__(self, url: str, encoding: str = "utf-8") -> None:
-        """Take an absolute URL and the page's encoding (WHATWG name). Raises ValueError if it doesn't parse."""
+        """Take an absolute URL and the page's encoding (WHATWG name). Raises ValueError for a bad URL."""
         href = resolve(url)
         if href is None:
             raise ValueError(f"not an absolute URL: {url[:200]!r}")

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State, Topic
 from frontlog.avro.events import FetchResult, LeaseExtension, Removed, ResultFacts
-from frontlog.processors import hosts, policy, politeness, urls
+from frontlog.processors import canonical, hosts, policy, politeness, url_rules, urls
 from frontlog.processors.context import Context, Decided, Out
 from frontlog.processors.rejects import reject
-from frontlog.processors.settings import Attempts
+from frontlog.processors.settings import Attempts, Settings
 from frontlog.processors.times import rfc3339
 from frontlog.state import keys
 from frontlog.state.rows import UrlRow
@@ -99,7 +99,10 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
     before = politeness.with_address(view, hosts.clock_of(host))
     clock = politeness.ended(before, settings.politeness, result, ctx.now_ms)
     state, reason = classify(result, row)
-    tried = state is not S.ELIGIBLE
+    respelled = _respelled(settings, result, row) if reason is R.REDIRECTED else ""
+    if respelled:
+        state = S.ELIGIBLE
+    tried = state is not S.ELIGIBLE or bool(respelled)
     attempts = 0 if state is S.FETCHED else row.attempts + tried
     failures = 0 if state is S.FETCHED else row.failures + (state is S.DEFERRED and reason not in NOT_OURS)
     detail = result.detail
@@ -110,9 +113,16 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
     due_ms = _due_ms(settings.attempts, row, reason, clock.next_eligible_ms, max(failures, 1), ctx.now_ms, state)
     event = urls.build(
         ctx, row, result.origin_key, state, reason, detail=detail, due_ms=due_ms, attempts=attempts, failures=failures,
-        result=facts(result, row), clock=clock,
+        result=replace(facts(result, row), location=respelled or result.location), clock=clock,
     )  # fmt: skip
     return Decided(decisions=[event], outputs=_removed(ctx, row, state, result))
+
+
+def _respelled(settings: Settings, result: FetchResult, row: UrlRow) -> str:
+    """The spelling to request from now on, when a redirect leads to the same identity; empty: to another one."""
+    found = canonical.canonicalize(result.location, url_rules.PROFILES[settings.canonical.profile])
+    same = isinstance(found, canonical.Identity) and found.identity == row.url
+    return found.requested if same and isinstance(found, canonical.Identity) else ""
 
 
 def _due_ms(rules: Attempts, row: UrlRow, reason: Reason, host_next_ms: int, tries: int, now_ms: int, state: State) -> int:

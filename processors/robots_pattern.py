@@ -69,8 +69,6 @@ _RUNS: Final[tuple[tuple[int, Literal["I", "H"]], ...]] = ((4, "I"), (2, "H"))
 def _fold_escapes(text: str) -> str:
     """Give every escape its one spelling; a `%` that starts none stays."""
     first, *rest = text.split("%")
-    if not rest:
-        return text
     spelling = _ESCAPES.get
     return first + "".join([(spelling(piece[:2]) or "%" + piece[:2]) + piece[2:] for piece in rest])
 

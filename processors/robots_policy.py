@@ -13,6 +13,7 @@ from frontlog.avro.events import Errand, ErrandRequest, Event, FetchResult, Host
 from frontlog.processors import hosts, jobs, policy, politeness, robots_http, robots_txt
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
+from frontlog.processors.robots_http import RobotsAccess
 from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow
@@ -57,11 +58,11 @@ def _merge(first: Decided, second: Decided) -> Decided:
 
 def _answer_or_hop(view: Tables, ctx: Context, result: FetchResult) -> Decided:
     outcome = _outcome(result)
-    if outcome.kind != "follow":
+    if outcome.kind is not RobotsAccess.FOLLOW:
         return _answer(view, ctx, result)
-    target = split_origin(result.location)
+    target = split_origin(outcome.location)
     errand = Errand(
-        kind=FetchKind.ROBOTS, url=result.location.partition("#")[0], origin_key=result.origin_key, asker=result.asker,
+        kind=FetchKind.ROBOTS, url=outcome.location, origin_key=result.origin_key, asker=result.asker,
         chain=(*result.chain, result.requested), fence=0, deadline_ms=0, owner="",
     )  # fmt: skip
     decided = Decided()
@@ -146,11 +147,11 @@ def _policy(view: Tables, ctx: Context, result: FetchResult, origin: OriginRow) 
         reason=result.reason, detail=result.detail, cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition,
         cause_offset=ctx.cause.offset, status=result.status, source_url=result.requested, fetched_ms=result.started_ms,
     )  # fmt: skip
-    if outcome.kind == "unreachable":
+    if outcome.kind is RobotsAccess.UNREACHABLE:
         return _unreachable(base, origin, settings.robots.copy_ms_max, ctx.now_ms)
     lifetime = robots_http.lifetime_ms(result.cache_control, settings.robots.cache_ms_max)
     fresh = replace(base, expires_ms=result.started_ms + lifetime, failures=0)
-    if outcome.kind == "unavailable":
+    if outcome.kind is RobotsAccess.UNAVAILABLE:
         same = origin.robots_state is RobotsState.ALLOW_ALL
         return replace(fresh, state=RobotsState.ALLOW_ALL, renewal=same)
     parsed = robots_txt.parse(result.robots_txt)

@@ -125,20 +125,17 @@ def _readable(body: bytes, limit_bytes: int, cut: bool) -> tuple[bytes, str, boo
     over = len(body) > limit_bytes
     head = body[: limit_bytes + 2] if over else body
     encoding = _utf16(head)
+    unit_bytes = 2 if encoding else 1
+    read_bytes = min(limit_bytes, len(head))
+    read_bytes -= read_bytes % unit_bytes  # half a unit at the end says nothing
+    text, after = head[:read_bytes], head[read_bytes : read_bytes + unit_bytes]
     if encoding:
-        ends_line = over and head[limit_bytes - limit_bytes % 2 :].decode(encoding, "replace")[:1] in (
-            "\n",
-            "\r",
-        )
-        text = head[: limit_bytes - limit_bytes % 2].decode(encoding, "replace").encode()
-    else:
-        ends_line = over and head[limit_bytes : limit_bytes + 1] in (b"\n", b"\r")
-        text = head[:limit_bytes]
+        text, after = text.decode(encoding, "replace").encode(), after.decode(encoding, "replace").encode()
     while text.startswith(b"\xef\xbb\xbf"):
         text = text[3:]
     # What is left of a mark that someone cut hides the first group as surely as a whole one.
     text = text.removeprefix(b"\xef\xbb") if text.startswith(b"\xef\xbb") else text.removeprefix(b"\xef")
-    if (over or cut) and not ends_line:
+    if (over or cut) and after not in (b"\n", b"\r"):
         text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
     return text, encoding or "utf-8", over or cut
 
@@ -218,12 +215,11 @@ class _Parser:
             kind = _MISSPELT.get(b" ".join(name.split()))
             if kind is None and not colon:
                 # `Disallow /x`: the colon is missing, and what is meant is plain if there are just two words.
-                name, _, value = line.partition(b" ") if b" " in line else line.partition(b"\t")
-                name = name.lower()
-                kind = None if len(value.split()) != 1 else _FIELDS.get(name, _MISSPELT.get(name))
-            self.note(
-                number, "skipped: not a field that counts" if kind is None else "misspelt, read as meant"
-            )
+                words = line.split()
+                if len(words) == 2:
+                    name, value = words[0].lower(), words[1]
+                    kind = _FIELDS.get(name, _MISSPELT.get(name))
+            self.note(number, "skipped: not a field that counts" if kind is None else "read as it was meant")
         value = value.strip()
         if kind in (_ALLOW, _DISALLOW):
             self._rule(number, kind == _ALLOW, value)

@@ -1,4 +1,4 @@
-"""Host names that may be meant to look like others: labels that mix scripts (UTS 39 §5, "highly restrictive").
+"""Host names that may be meant to look like others: labels that mix scripts (UTS 39 §5).
 
 `аpple.com` with a Cyrillic `а` is another name than `apple.com` and stays one; it is flagged for a person.
 The script of a letter is read from its Unicode name, which tells the scripts of domain names apart.

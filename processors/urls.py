@@ -45,7 +45,7 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
     (S.ELIGIBLE, S.BLOCKED): GATES,
     (S.LEASED, S.LEASED): frozenset({R.EXTENDED}),
     (S.LEASED, S.FETCHED): frozenset({R.OK, R.NOT_MODIFIED, R.REDIRECTED}),
-    (S.LEASED, S.ELIGIBLE): frozenset({R.LEASE_EXPIRED, R.RELEASED, R.ADDRESS_CHANGED}),
+    (S.LEASED, S.ELIGIBLE): frozenset({R.LEASE_EXPIRED, R.RELEASED, R.ADDRESS_CHANGED, R.REDIRECTED}),
     (S.LEASED, S.DEFERRED): MAY_PASS,
     (S.LEASED, S.FAILED): frozenset({
         R.NOT_AVAILABLE, R.RETRIES_EXHAUSTED, R.DNS_FAILED, R.TLS_FAILED, R.TOO_MANY_REDIRECTS, R.REDIRECT_LOOP, R.BAD_LOCATION,
@@ -151,12 +151,12 @@ def apply(tables: Tables, event: Transition) -> None:
     _check(row, event)
     new = _moved(row, event, tables.head.at_ms)
     tables.urls.put(key, new)
-    tables.origins.put(origin, _recount(origin_row, row, new))
+    tables.origins.put(origin, _recount(origin_row, row, new, page=_is_page(row, event)))
     _index(tables, key, row, new)
     host = key[: keys.HOST_ID_BYTES]
     if event.clock is not None:
         hosts.set_clock(tables, host, event.clock)
-    if event.to_state is S.FETCHED:
+    if _is_page(row, event):
         hosts.count_page(tables, host)
     tables.touched.add(host)
 
@@ -207,6 +207,9 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
     if result is None:
         return new
     new = replace(new, last_status=result.status, last_attempt_ms=result.started_ms)
+    if event.to_state is S.ELIGIBLE and event.reason is R.REDIRECTED:
+        # the same identity under another spelling: that is what is requested from now on (DESIGN §5)
+        return replace(new, requested=result.location, chain=(*row.chain, row.requested or row.url))
     if event.to_state is not S.FETCHED:
         return new
     new = replace(new, last_success_ms=result.started_ms, location=result.location)
@@ -243,7 +246,12 @@ def _join(tables: Tables, event: Transition, first: FirstSeen, origin: bytes, ro
     return row
 
 
-def _recount(origin: OriginRow, old: UrlRow, new: UrlRow) -> OriginRow:
+def _is_page(row: UrlRow, event: Transition) -> bool:
+    """Whether this is the first time that a URL brought a page, which is what budgets count."""
+    return event.to_state is S.FETCHED and event.reason is R.OK and not 200 <= row.last_status < 300
+
+
+def _recount(origin: OriginRow, old: UrlRow, new: UrlRow, *, page: bool) -> OriginRow:
     """The origin's counts after one of its URLs moved."""
     states = list(_COUNTS.unpack(origin.states))
     if old.state is not S.NONE:
@@ -254,8 +262,7 @@ def _recount(origin: OriginRow, old: UrlRow, new: UrlRow) -> OriginRow:
         due[old.priority] -= 1
     if waits(new.state, new.due_ms):
         due[new.priority] += 1
-    pages = origin.pages + (new.state is S.FETCHED)
-    return replace(origin, states=_COUNTS.pack(*states), due=_CLASSES.pack(*due), pages=pages)
+    return replace(origin, states=_COUNTS.pack(*states), due=_CLASSES.pack(*due), pages=origin.pages + page)
 
 
 def _index(tables: Tables, key: bytes, old: UrlRow, new: UrlRow) -> None:

@@ -2,9 +2,15 @@
 
 LMDB's classes are known here by name, so that only `lmdb_store` has to import the library. What is
 in neither table is `Corrupt`: to stop is the safe answer to what nobody has thought of.
+
+A disk that runs full in the middle of a commit is a short write to LMDB, which it reports as EIO,
+the same as a broken disk. `is_full` tells the two apart.
 """
 
+import contextlib
 import errno
+import os
+import resource
 from pathlib import Path
 
 from frontlog.avro.errors import (
@@ -16,6 +22,9 @@ from frontlog.avro.errors import (
     Retriable,
     StoreFull,
 )
+
+PROBE_FILE = "room.probe"
+PROBE_BYTES = 1 << 20
 
 ERRNOS: dict[int, type[FrontlogError]] = {
     errno.ENOSPC: StoreFull,
@@ -88,6 +97,8 @@ def of_lmdb(exc: Exception, what: str, folder: Path) -> FrontlogError | Assertio
     if kind is None:
         # The binding's own refusals (an object that was closed …) carry no code.
         kind = ERRNOS.get(code, Corrupt) if code else AssertionError
+    if code == errno.EIO and is_full(folder):
+        kind = StoreFull
     if issubclass(kind, AssertionError):
         return AssertionError(f"{what} in {folder}: {exc}")
     return kind(f"{what} in {folder}: {exc}; {ADVICE[kind]}")
@@ -104,3 +115,25 @@ def of_os(exc: OSError, folder: Path) -> FrontlogError:
     """The error of ours for a refusal of the operating system."""
     kind = ERRNOS.get(exc.errno or 0, Retriable)
     return kind(f"cannot use {folder}: {exc.strerror} ({exc.filename}); {ADVICE[kind]}")
+
+
+def is_full(folder: Path) -> bool:
+    """Whether a folder has no room, by writing PROBE_BYTES into a file of their own beside the data.
+
+    The data file is left alone: another process may be writing it by now.
+    """
+    probe = folder / PROBE_FILE
+    try:
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if limit != resource.RLIM_INFINITY and (folder / "data.mdb").stat().st_size + PROBE_BYTES > limit:
+            return True
+        fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            return os.write(fd, bytes(PROBE_BYTES)) < PROBE_BYTES
+        finally:
+            os.close(fd)
+    except OSError as exc:
+        return ERRNOS.get(exc.errno or 0) is StoreFull
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()

@@ -31,6 +31,8 @@ class Holder(NamedTuple):
     command: str
 
     def __str__(self) -> str:
+        if not self.pid:
+            return "another process, which has just started"
         started = datetime.fromtimestamp(self.started_ms / 1000, tz=UTC).isoformat(timespec="seconds")
         return f"process {self.pid} ({self.command}), started {started}"
 

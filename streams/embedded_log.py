@@ -176,7 +176,9 @@ class EmbeddedLogTxn:
         doomed: list[bytes] = []
         for key, data in self._txn.scan(self._table, *self._range(topic, partition)):
             head = decode_head(data, (topic, partition, _offset_of(key)))
-            if head.next_offset > before_offset or head.records == 0 or len(doomed) == batches_max:
+            # A mark at the end is what keeps the next offset of an empty log.
+            last_mark = head.records == 0 and head == newest
+            if head.next_offset > before_offset or last_mark or len(doomed) == batches_max:
                 break
             doomed.append(key)
         for key in doomed:

@@ -66,7 +66,8 @@ class Log(Protocol):
         records_max: int = READ_RECORDS_MAX,
         bytes_max: int = READ_BYTES_MAX,
     ) -> list[Record]:
-        """Records from `offset` on, within both bounds but at least one, unless it is `next`."""
+        """Records from `offset` on, within both bounds but at least one, unless it is `next`. Bytes are
+        those of keys, values and headers; a log may count what it adds to them."""
         ...
 
     def batches(self, topic: str, partition: int, offset: int) -> Iterator[list[Record]]:

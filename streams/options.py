@@ -21,10 +21,13 @@ def _cores() -> int:
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Whom a site owner can ask."""
+    """Whom a site owner can ask, and how they can tell us from those who borrow our name."""
 
     info_url: str = ""
     contact: str = ""
+    purpose: str = ""
+    addresses: tuple[str, ...] = ()
+    reverse_dns: str = ""
 
 
 class Limits(msgspec.Struct, frozen=True):

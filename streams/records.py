@@ -130,7 +130,7 @@ def encode_batch(
     """The bytes of one batch. `top_ms` is that of the batch before, None for the first of a log."""
     times = [record.timestamp_ms for record in records]
     base_ms = min(times, default=0)
-    top_ms = max(times, default=0) if top_ms is None else max(top_ms, *times)
+    tops = times if top_ms is None else [top_ms, *times]
     heads = [_pack_headers(record.headers) if record.headers else b"" for record in records]
     keys = [record.key for record in records]
     values = [record.value for record in records]
@@ -147,29 +147,31 @@ def encode_batch(
         if len(packed) < len(body):
             stored, codec = packed, _ZSTD
     checked = (
-        _HEAD.pack(_MAGIC, 0, codec, len(records), base_offset, gap, base_ms, top_ms, len(body))[
-            _CHECKED_FROM:
-        ]
+        _HEAD.pack(
+            _MAGIC, 0, codec, len(records), base_offset, gap, base_ms, max(tops, default=0), len(body)
+        )[_CHECKED_FROM:]
         + stored
     )
     return bytes((_MAGIC,)) + xxhash.xxh3_64_digest(checked) + checked
 
 
 def decode_head(data: bytes, where: Where) -> BatchHead:
-    """The fixed part, not verified beyond its format; `where` is for the message."""
+    """The fixed part of a batch, of which every byte is verified first: Corrupt when one differs."""
     if len(data) < HEADER_BYTES:
         raise Corrupt(f"{say(where)}: a batch of {len(data)} bytes, shorter than its header")
     magic, _, codec, count, base_offset, gap, base_ms, top_ms, body_bytes = _HEAD.unpack_from(data)
     if magic != _MAGIC:
-        raise Incompatible(f"{say(where)}: batch format 0x{magic:02x}, this version reads 0x{_MAGIC:02x}")
+        raise Incompatible(
+            f"{say(where)}: batch format 0x{magic:02x}, this version of frontlog reads 0x{_MAGIC:02x}"
+        )
+    if xxhash.xxh3_64_digest(data[_CHECKED_FROM:]) != data[1:_CHECKED_FROM]:
+        raise Corrupt(f"{say(where)}: the batch is damaged (its checksum differs)")
     return BatchHead(codec, count, base_offset, gap, base_ms, top_ms, body_bytes)
 
 
 def decode_batch(data: bytes, where: Where) -> list[Record]:
-    """The records of a batch, verified; Corrupt when a byte of it is not what was written."""
+    """The records of a batch, verified as by `decode_head`."""
     head = decode_head(data, where)
-    if xxhash.xxh3_64_digest(data[_CHECKED_FROM:]) != data[1:_CHECKED_FROM]:
-        raise Corrupt(f"{say(where)}: the batch is damaged (its checksum differs)")
     if head.records == 0:
         return []
     try:

@@ -86,6 +86,7 @@ class Shard:
         self._poison: dict[Cause, str] = {}
         self.poisoned: list[str] = []
         self.delivered = 0
+        """Everything in the outbox before this offset is durable where it belongs."""
 
     def open(self) -> Done:
         """Check what the store holds, take ownership and release what a dead process left; one batch."""
@@ -218,6 +219,7 @@ class Shard:
                 return done
             new = replace(done.head, fold_version=FOLD_VERSION)
             heads.save(txn, new)
+            self._note_delivered(txn)
             txn.commit()
         self.head = new
         return done
@@ -234,13 +236,19 @@ class Shard:
             found.append(Delivery(record.offset, Topic.named(topic), int(number), record.key, record.value))
         return found
 
-    def note_delivered(self, offset: int) -> None:
-        """Everything up to `offset` is durable where it belongs; cut it from the outbox."""
-        self.delivered = offset + 1
-        with self.store.begin(write=True) as txn:
+    def _note_delivered(self, txn: Txn) -> None:
+        """Note, with the batch, up to where the outbox was delivered, and cut it there."""
+        log = self.log.within(txn)
+        first, _ = log.bounds(OUTBOX, self.partition)
+        if self.delivered > first:
             txn.put(META.name, OUTBOX_KEY, self.delivered.to_bytes(8, "big"))
+            log.cut(OUTBOX, self.partition, self.delivered)
+
+    def settle_outbox(self) -> None:
+        """Note deliveries that no batch noted yet; for a clean end."""
+        with self.store.begin(write=True) as txn:
+            self._note_delivered(txn)
             txn.commit()
-        self.log.cut(OUTBOX, self.partition, self.delivered)
 
     def close(self) -> None:
         """Close the store."""

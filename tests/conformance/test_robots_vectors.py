@@ -1,4 +1,4 @@
-"""robots.txt: the cases of Google's matcher, its specification tests and protego, as `../shared/vectors` has them.
+"""robots.txt: the cases of Google's matcher, of its specification tests and of protego (`../shared/vectors`).
 
 Each case says which reading it belongs to. All that RFC 9309 decides must pass. The rest are what one
 implementation does beyond it or against it: they are run too, and where we differ the reason stands here.
@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict, cast
 
 import pytest
 
@@ -40,12 +40,12 @@ DIFFERENCES = {
 """Cases outside RFC 9309 whose answer we don't give, and why."""
 
 
-class Case(TypedDict, total=False):
+class Case(TypedDict):
     """One line of the file."""
 
     id: str
-    robots_txt: str
-    robots_b64: str
+    robots_txt: NotRequired[str]
+    robots_b64: NotRequired[str]
     user_agent: str
     url: str
     allowed: bool
@@ -60,12 +60,14 @@ def cases() -> list[Case]:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return [json.loads(line) for line in VECTORS.read_text("utf-8").splitlines()]
+    lines = VECTORS.read_text("utf-8").splitlines()
+    return [cast("Case", json.loads(line)) for line in lines]
 
 
 def ours(case: Case) -> bool:
     """Our verdict on a case."""
-    body = base64.b64decode(case["robots_b64"]) if "robots_b64" in case else case["robots_txt"].encode()
+    encoded = case.get("robots_b64")
+    body = case.get("robots_txt", "").encode() if encoded is None else base64.b64decode(encoded)
     return verdict(parse(body), case["user_agent"], case["url"]).allowed
 
 

@@ -1,7 +1,6 @@
 """The bytes of a batch: golden, complete, and noticed when one of them changes."""
 
 import random
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from frontlog.avro.errors import Corrupt, FrontlogError, Incompatible
 from frontlog.streams.records import (
     HEADER_BYTES,
-    Headers,
     NewRecord,
     decode_batch,
     decode_head,
@@ -25,7 +23,7 @@ RECORDS = st.builds(
     st.one_of(st.integers(-(1 << 50), 1 << 50), st.integers(1_790_000_000_000, 1_790_000_000_300)),
     st.binary(max_size=300),
     st.one_of(st.binary(max_size=300), st.integers(0, 70_000).map(lambda n: b"v" * n)),
-    cast("st.SearchStrategy[Headers]", HEADERS),
+    HEADERS,
 )
 SAMPLE = [
     NewRecord(1_790_000_000_000, b"https://example.org:443", b"discovered", (("trace", b"\x01"),)),

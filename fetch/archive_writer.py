@@ -1,0 +1,126 @@
+"""The thread that makes bodies durable: builds records, writes them, and fsyncs many at once.
+
+`store` is awaited by many fetches; each batch of what waits becomes one flush, and all of them learn where their
+record lies only when it is durable. When there is no room nothing is lost: what waits goes on waiting, `full` is set so
+that nothing more is claimed, and the flush is tried again every second.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from frontlog.avro.errors import Retriable
+from frontlog.avro.events import BodyRef
+from frontlog.fetch.archive import Archive
+from frontlog.fetch.warc import Capture
+
+RETRY_S = 1.0
+BATCH_MAX = 256
+
+
+class _Waiting(NamedTuple):
+    build: Callable[[], Capture]
+    loop: asyncio.AbstractEventLoop
+    done: "asyncio.Future[BodyRef]"
+
+
+class ArchiveWriter:
+    """Owns an `Archive` that was recovered; started once, closed once."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+        self.full = ""
+        """Why nothing can be written at the moment; empty when all is well."""
+        self.failed: BaseException | None = None
+        self.flushes = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    async def store(self, build: Callable[[], Capture]) -> BodyRef:
+        """Have records built and written; returns once they are durable."""
+        if self.failed is not None:
+            raise self.failed
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(build, loop, loop.create_future())
+        with self._wake:
+            self._waiting.append(waiting)
+            self._wake.notify()
+        return await waiting.done
+
+    @property
+    def load(self) -> int:
+        """Captures that wait."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Write what waits, end the segment, stop the thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+        if self.failed is None and not self.full:
+            self.archive.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._waiting or self._stopping)
+                if not self._waiting:
+                    return
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
+            try:
+                refs = [self.archive.append(one.build()) for one in batch]
+                self._flush()
+            except BaseException as exc:
+                self.failed = exc
+                with self._wake:
+                    batch += self._waiting
+                    self._waiting.clear()
+                _tell(batch, [exc] * len(batch))
+                return
+            _tell(batch, refs)
+
+    def _flush(self) -> None:
+        """Flush, again and again while there is no room; stopping gives up."""
+        while True:
+            try:
+                self.archive.flush()
+            except Retriable as exc:
+                self.full = str(exc)
+                with self._wake:
+                    if self._wake.wait_for(lambda: self._stopping, RETRY_S):
+                        raise
+                continue
+            self.full = ""
+            self.flushes += 1
+            return
+
+
+def _tell(batch: list[_Waiting], answers: "Sequence[BodyRef | BaseException]") -> None:
+    """Answer everyone, with one wake-up of each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[BodyRef], BodyRef | BaseException]]] = {}
+    for one, answer in zip(batch, answers, strict=True):
+        by_loop.setdefault(one.loop, []).append((one.done, answer))
+    for loop, pairs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, pairs)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            continue
+
+
+def _settle(pairs: "list[tuple[asyncio.Future[BodyRef], BodyRef | BaseException]]") -> None:
+    for done, answer in pairs:
+        if done.done():
+            continue
+        if isinstance(answer, BaseException):
+            done.set_exception(answer)
+        else:
+            done.set_result(answer)

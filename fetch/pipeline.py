@@ -1,0 +1,289 @@
+"""One lease, from its gates to its result (DESIGN §9; seed 000, chapter 6).
+
+    deadline → scheme → network → (scope, robots and slot: decided with the lease) → connect, TLS, limits
+    → body durable in the archive → candidate → discoveries → fetch-result
+
+No socket is opened before the gates passed. Each emission is durable before the next is offered, so that a crash
+between any two loses nothing: the lease runs out or is released, and the page is fetched again. A lease whose end
+is too near to fetch within it is handed back.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast
+
+from msgspec.structs import replace
+
+from frontlog.avro.codec import decode, encode
+from frontlog.avro.enums import FetchKind, Reason, SourceKind
+from frontlog.avro.errors import Retriable
+from frontlog.avro.events import BodyRef, Candidate, Discovery, Event, FetchResult, ParseFacts
+from frontlog.fetch.addresses import Network, choose, judge
+from frontlog.fetch.archive_writer import ArchiveWriter
+from frontlog.fetch.http_types import FetchFailed, FetchRequest, FetchResponse, Limits, Timings
+from frontlog.fetch.parse_job import Job, Parsed
+from frontlog.fetch.parser_pool import ParserFailed, ParserPool
+from frontlog.fetch.resolver import ResolveError, Resolver
+from frontlog.fetch.transport import Transport
+from frontlog.fetch.warc import Capture, build_exchange
+from frontlog.processors.leased import Lease
+from frontlog.processors.redirects import next_hop
+from frontlog.processors.results import REDIRECTS
+from frontlog.processors.sites import partition_of, site_of, split_origin
+from frontlog.state.keys import split_origin_key
+
+ROBOTS_BYTES_MAX = 512_000
+PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
+HEADER_CHARACTERS_MAX = 4_096
+ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
+
+
+class Emitter(Protocol):
+    """Where events go. Each call returns once the event is durable in its shard's log."""
+
+    async def content(self, key: str, event: Candidate) -> None: ...
+
+    async def discoveries(self, found: list[tuple[int, str, bytes]]) -> None:
+        """(partition, origin_key, encoded event) of each."""
+        ...
+
+    async def result(self, partition: int, key: str, event: Event) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What every fetch of a process keeps to. `partitions` are those of the frontier; `crawl` names the crawl."""
+
+    crawl: str
+    user_agent: str
+    limits: Limits
+    allow: tuple[Network, ...]
+    partitions: int
+
+
+class Pipeline:
+    """Carries out leases. Used from one event loop."""
+
+    def __init__(
+        self, rules: Rules, clock: Callable[[], int], transport: Transport, resolver: Resolver, archive: ArchiveWriter,
+        parsers: ParserPool, emitter: Emitter,
+    ) -> None:  # fmt: skip
+        self.rules = rules
+        self._clock = clock
+        self._transport = transport
+        self._resolver = resolver
+        self._archive = archive
+        self._parsers = parsers
+        self._emitter = emitter
+
+    async def carry_out(self, lease: Lease) -> FetchResult:
+        """Do what a lease allows and emit what came of it; the result is returned once it is durable."""
+        if self._clock() + self.rules.limits.total_ms > lease.deadline_ms:
+            result = self._result(lease, Reason.RELEASED, "its deadline is too near", Timings())
+        elif lease.kind is FetchKind.RESOLVE:
+            result = await self._resolve(lease)
+        else:
+            result = await self._fetch(lease)
+        await self._emitter.result(lease.partition, lease.origin_key, result)
+        return result
+
+    async def _resolve(self, lease: Lease) -> FetchResult:
+        """Look a host's addresses up and judge every one."""
+        started_ms = self._clock()
+        found = await self._resolver.resolve(lease.host.strip("[]"), self.rules.limits.connect_ms)
+        base = replace(self._result(lease, Reason.OK, "", Timings()), started_ms=started_ms, addresses=found.addresses)
+        if found.error is ResolveError.REFUSED:
+            return replace(base, reason=Reason.RELEASED, detail=found.detail)
+        if found.error is not None:
+            return replace(base, reason=Reason.DNS_FAILED, detail=f"{found.error.value}: {found.detail}")
+        choice = choose(found.addresses, self.rules.allow)
+        if not choice.allowed:
+            detail = ", ".join(f"{v.address} ({v.reason.value})" for v in choice.verdicts if v.reason) or str(choice.reason)
+            return replace(base, reason=Reason.BLOCKED_NETWORK, detail=detail[:512])
+        return replace(base, address=choice.address, ttl_ms=found.ttl_ms)
+
+    async def _fetch(self, lease: Lease) -> FetchResult:
+        """Gates, request, archive, emissions."""
+        refused = self._gates(lease)
+        if refused is not None:
+            return refused
+        limits = self.rules.limits if lease.kind is FetchKind.PAGE else robots_limits(self.rules.limits)
+        try:
+            answer = await self._transport.fetch(self._request(lease), limits)
+        except FetchFailed as exc:
+            return self._failed(lease, exc)
+        except Retriable as exc:  # this machine is at its limits: the host was not asked
+            return self._result(lease, Reason.RELEASED, str(exc), Timings())
+        if lease.kind is FetchKind.PAGE:
+            return await self._page(lease, answer)
+        return await self._robots(lease, answer)
+
+    def _gates(self, lease: Lease) -> FetchResult | None:
+        """Gates 1 and 2; the others were passed when the lease was decided."""
+        if not lease.requested.startswith(("http://", "https://")):
+            return self._result(lease, Reason.BAD_SCHEME, lease.requested[:64], Timings())
+        verdict = judge(lease.address, self.rules.allow)
+        if not verdict.allowed:
+            detail = f"{verdict.address} ({verdict.reason.value if verdict.reason else ''})"
+            return self._result(lease, Reason.BLOCKED_NETWORK, detail, Timings())
+        return None
+
+    def _request(self, lease: Lease) -> FetchRequest:
+        scheme, host, port = split_origin_key(split_origin(lease.requested)[0])
+        headers = [("User-Agent", self.rules.user_agent), ("Accept", ACCEPT), ("Accept-Encoding", "gzip, deflate, br")]
+        if lease.etag:
+            headers.append(("If-None-Match", lease.etag))
+        if lease.last_modified:
+            headers.append(("If-Modified-Since", lease.last_modified))
+        return FetchRequest(
+            url=lease.requested, scheme=cast("Literal['http', 'https']", scheme), host=host, port=port, address=lease.address,
+            headers=tuple(headers), started_ms=self._clock(),
+        )  # fmt: skip
+
+    def _result(self, lease: Lease, reason: Reason, detail: str, times: Timings) -> FetchResult:
+        """A result without an answer."""
+        ended_ms = self._clock()
+        asked = times.elapsed_ms > 0
+        return FetchResult(
+            event_id=attempt_id(lease), kind=lease.kind, origin_key=lease.origin_key, host=lease.host, url=lease.url,
+            requested=lease.requested, fence=lease.fence, asker=lease.asker, policy_version=lease.policy_version,
+            started_ms=(times.sent_ms or ended_ms - times.elapsed_ms) if asked else ended_ms, connect_ms=times.connect_ms,
+            first_byte_ms=times.first_byte_ms, total_ms=times.total_ms or times.elapsed_ms, ended_ms=ended_ms,
+            address=lease.address if asked else "", reason=reason, detail=detail[:512], chain=lease.chain,
+        )  # fmt: skip
+
+    def _failed(self, lease: Lease, exc: FetchFailed) -> FetchResult:
+        times = exc.timings if exc.timings.elapsed_ms else Timings(elapsed_ms=1)
+        result = self._result(lease, exc.reason, exc.detail, times)
+        return result if exc.response is None else with_headers(result, exc.response)
+
+    async def _store(self, lease: Lease, answer: FetchResponse) -> BodyRef:
+        """Make the exchange durable."""
+
+        def build() -> Capture:
+            return build_exchange(
+                capture_id=f"{self.rules.crawl}/{attempt_id(lease)}", target_uri=lease.requested, started_ms=answer.timings.sent_ms,
+                ip_address=lease.address, request_head=answer.request_head, response_head=answer.head.raw, body=answer.body,
+                truncated=answer.truncated.value if answer.truncated else "", payload_type=answer.media_type,
+            )  # fmt: skip
+
+        return await self._archive.store(build)
+
+    async def _robots(self, lease: Lease, answer: FetchResponse) -> FetchResult:
+        """A robots.txt: the text goes into the result, whole or cut at its limit."""
+        body = await self._store(lease, answer)
+        result = with_headers(self._result(lease, Reason.OK, "", answer.timings), answer)
+        cut = answer.reason is Reason.OVERSIZE
+        if answer.reason is not Reason.OK and not cut:
+            return replace(result, reason=answer.reason, detail=answer.detail, body=body)
+        return replace(result, body=body, robots_txt=answer.decoded.data[: ROBOTS_BYTES_MAX + 1], truncated="length" if cut else "")
+
+    async def _page(self, lease: Lease, answer: FetchResponse) -> FetchResult:
+        """A page: archive, parse, candidate, discoveries, in an order that loses nothing."""
+        result = with_headers(self._result(lease, answer.reason, answer.detail, answer.timings), answer)
+        storing = asyncio.ensure_future(self._store(lease, answer))
+        try:
+            parsed = await self._parse(lease, answer)
+        except ParserFailed as exc:
+            return replace(result, body=await storing, reason=exc.reason, detail=exc.detail)
+        except BaseException:
+            storing.cancel()
+            raise
+        result = replace(result, body=await storing)
+        if answer.status in REDIRECTS and answer.reason is Reason.OK:
+            return await self._redirect(lease, result)
+        if parsed is None:
+            return result
+        facts = cast("ParseFacts", decode(parsed.facts))
+        result = replace(result, parse=facts, body_sha256=parsed.body_sha256)
+        await self._emitter.content(facts.text_sha256.hex(), candidate(lease, result, facts))
+        await self._emitter.discoveries([(f.partition, f.origin_key, f.value) for f in parsed.discoveries])
+        return result
+
+    async def _parse(self, lease: Lease, answer: FetchResponse) -> Parsed | None:
+        """The parse of a whole page of a kind that is parsed; None: there is nothing to parse."""
+        if not (200 <= answer.status < 300 and answer.reason is Reason.OK and answer.media_type in PARSED_TYPES):
+            return None
+        return await self._parsers.parse(
+            Job(
+                event_id=attempt_id(lease), identity=lease.url, url=lease.requested, content_type=answer.head.get("content-type") or answer.media_type,
+                token=lease.token,                 depth=lease.depth, at_ms=self._clock(), partitions=self.rules.partitions, body=answer.decoded.data,
+            )
+        )  # fmt: skip
+
+    async def _redirect(self, lease: Lease, result: FetchResult) -> FetchResult:
+        """A redirect: its target is a discovery that carries the chain."""
+        hop = next_hop(lease.requested, result.location, lease.chain)
+        if not hop.target:
+            return replace(result, reason=hop.reason, detail=hop.detail, location="")
+        origin_key, host = split_origin(hop.target)
+        event = Discovery(
+            event_id=f"{attempt_id(lease)}/redirect", origin_key=origin_key, source_kind=SourceKind.REDIRECT, source_url=lease.url,
+            at_ms=result.ended_ms, depth=lease.depth, priority=1, part=0, parts=1, chain=(*lease.chain, lease.requested),
+            urls=(hop.target,), raws=("" if result.location == hop.target else result.location,), anchors=("",), rels=("",),
+        )  # fmt: skip
+        await self._emitter.discoveries([(partition_of(site_of(host), self.rules.partitions), origin_key, encode(event))])
+        return replace(result, location=hop.target)
+
+
+def attempt_id(lease: Lease) -> str:
+    """What an attempt is known by: partition, owner's token, host or URL, and fence, which are given out once."""
+    subject = lease.url if lease.kind is FetchKind.PAGE else f"{lease.kind.value} {lease.host}"
+    return f"{lease.partition}-{lease.owner_token}-{lease.fence} {subject}"
+
+
+def robots_limits(limits: Limits) -> Limits:
+    """The limits of a robots.txt: any type, 500 KiB (RFC 9309 §2.5), and a little more to see that it was cut."""
+    return Limits(
+        connect_ms=limits.connect_ms, first_byte_ms=limits.first_byte_ms, total_ms=limits.total_ms,
+        header_bytes_max=limits.header_bytes_max, body_bytes_max=ROBOTS_BYTES_MAX + 1, decoded_bytes_max=ROBOTS_BYTES_MAX + 1,
+    )  # fmt: skip
+
+
+def _header(values: Mapping[str, list[str]], name: str) -> str:
+    return (values.get(name) or [""])[0][:HEADER_CHARACTERS_MAX]
+
+
+def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
+    """The result with what the answer's head says."""
+    headers = answer.head.by_name
+    return replace(
+        result,
+        status=answer.status,
+        content_type=_header(headers, "content-type") or answer.media_type,
+        etag=_header(headers, "etag"),
+        last_modified=_header(headers, "last-modified"),
+        cache_control=", ".join(headers.get("cache-control", []))[:HEADER_CHARACTERS_MAX],
+        retry_after=_header(headers, "retry-after"),
+        location=_header(headers, "location"),
+        x_robots_tag=tuple(v[:HEADER_CHARACTERS_MAX] for v in headers.get("x-robots-tag", [])[:32]),
+        wire_bytes=len(answer.body),
+        decoded_bytes=len(answer.decoded.data),
+        truncated=answer.truncated.value if answer.truncated else "",
+    )
+
+
+def candidate(lease: Lease, result: FetchResult, facts: ParseFacts) -> Candidate:
+    """A parsed page as content wants it."""
+    return Candidate(
+        event_id=result.event_id, origin_key=lease.origin_key, partition=lease.partition, url=lease.url, requested=lease.requested,
+        fence=lease.fence, fetched_ms=result.started_ms, status=result.status,
+        content_type=result.content_type.partition(";")[0].strip().lower(), body=result.body, body_sha256=result.body_sha256,
+        text_sha256=facts.text_sha256, simhash=0, words=facts.words, title=facts.title, language=facts.language,
+        canonical_url=facts.canonical_url, robots_meta=robots_directives(result, facts), links_out=facts.links_out,
+        truncated=result.truncated, rendered=False, soft_404=False,
+    )  # fmt: skip
+
+
+def robots_directives(result: FetchResult, facts: ParseFacts) -> tuple[str, ...]:
+    """Directives of robots meta tags and of X-Robots-Tag headers that name no agent, lower case, each once."""
+    found = dict.fromkeys(facts.robots_meta)
+    for value in result.x_robots_tag:
+        for part in value.lower().split(","):
+            directive = part.strip()
+            if directive and ":" not in directive:
+                found.setdefault(directive)
+    return tuple(found)
+
+

@@ -1,0 +1,110 @@
+"""The words of a page: visible text, title, and the print that tells equal texts.
+
+Visible is what stands in `body` outside of scripts, styles, `noscript` (a visitor has scripts), frames,
+media fall-backs, SVG and elements with the `hidden` attribute. The border of a block separates words, that of
+an inline element doesn't: `<b>W</b>ord` is one word, `<td>a</td><td>b</td>` are two. Style sheets are not
+looked at.
+
+The normalized text is the visible text with each run of white space (`str.split`) made one space. Case and
+Unicode form stay: a text that differs in them differs. `text_sha256` is the SHA-256 of its UTF-8.
+"""
+
+import hashlib
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from frontlog.processors.markup import ELEMENTS_UNWRAPPED_MAX, IFRAME, Survey, is_foreign
+
+ANCHOR_CHARACTERS_MAX = 200
+TITLE_CHARACTERS_MAX = 1000
+
+_EMPTY_COMMENTS = ("<!-- -->", "<!---->")
+
+
+def prepare(survey: Survey, source: bytes | str) -> None:
+    """Take what isn't visible and the inline elements out of the tree, so that text falls into its words.
+
+    Elements that the survey lists keep their content. Links stay in the tree: `visible_text` takes them.
+    """
+    for node in (*survey.hidden, *survey.titles):
+        node.decompose(recursive=False)
+    for node in survey.links:
+        if node.tag_id == IFRAME:
+            node.decompose(recursive=False)
+    if _has(source, " hidden"):
+        for node in survey.parser.css("body [hidden]"):
+            node.decompose(recursive=False)
+    if any(_has(source, comment) for comment in _EMPTY_COMMENTS):
+        _drop_comments(survey.parser)
+    if survey.elements <= ELEMENTS_UNWRAPPED_MAX:
+        # Outermost first, so that a child is moved once and not once a level.
+        for node in survey.inline:
+            node.unwrap(True)
+        _merge(survey)
+
+
+def visible_text(survey: Survey) -> str:
+    """Normalized text of a page after `prepare`. Takes the links out of the tree: the last to look at it."""
+    if survey.elements <= ELEMENTS_UNWRAPPED_MAX:
+        for node in survey.links:
+            node.unwrap(True)
+        _merge(survey)
+    body = survey.parser.body
+    return "" if body is None else normalize_text(body.text(separator=" ", skip_empty=True))
+
+
+def normalize_text(text: str) -> str:
+    """`text` with each run of white space made one space, none at its ends."""
+    return " ".join(text.split())
+
+
+def text_sha256(normalized: bytes) -> bytes:
+    """Print of a normalized text in UTF-8: 32 bytes."""
+    return hashlib.sha256(normalized).digest()
+
+
+def word_count(normalized: str) -> int:
+    """Words of a normalized text, as white space separates them; scripts without spaces count runs."""
+    return normalized.count(" ") + 1 if normalized else 0
+
+
+def title_of(survey: Survey) -> str:
+    """Text of the first HTML `title` in the document, white space squeezed, cut at 1,000 characters."""
+    for node in survey.titles:
+        if not is_foreign(node):
+            return squeeze(node.text(), TITLE_CHARACTERS_MAX)
+    return ""
+
+
+def anchor_text(node: LexborNode) -> str:
+    """Visible text of a link after `prepare`, cut at 200 characters; without text, `alt` of its images."""
+    words = node.text(separator=" ", skip_empty=True)
+    if not words or words.isspace():
+        words = " ".join(image.attributes.get("alt") or "" for image in node.css("img[alt]"))
+    return squeeze(words, ANCHOR_CHARACTERS_MAX)
+
+
+def squeeze(words: str, characters_max: int) -> str:
+    """`words` normalized and cut; of a very long text only the beginning is looked at."""
+    if len(words) > 4 * characters_max:
+        words = words.lstrip()[: 4 * characters_max]
+    return " ".join(words.split())[:characters_max].rstrip()
+
+
+def _merge(survey: Survey) -> None:
+    """Make one text node of neighbours: they are no border of words."""
+    if survey.parser.body is not None:
+        survey.parser.body.merge_text_nodes()
+
+
+def _has(source: bytes | str, word: str) -> bool:
+    """Whether an ASCII word occurs in the source of a page."""
+    return word.encode() in source if isinstance(source, bytes) else word in source
+
+
+def _drop_comments(parser: LexborHTMLParser) -> None:
+    """Unlink comments: renderers of components put empty ones between the parts of one text."""
+    root = parser.root
+    if root is not None:
+        for node in [n for n in root.traverse(include_text=False) if n.is_comment_node]:
+            node.decompose(recursive=False)

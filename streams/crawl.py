@@ -1,0 +1,205 @@
+"""One run of an embedded crawl: opens everything, fetches until an end is reached, closes everything.
+
+The main thread runs the event loop that fetches; each shard has a thread; the archive has one; pages are parsed in
+processes. A run ends when nothing is left, when what is left must wait longer than a person would, when the pages that
+were asked for are there, or when it is told to stop.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from frontlog import __version__
+from frontlog.avro.enums import FetchKind
+from frontlog.avro.errors import FrontlogError
+from frontlog.fetch.addresses import parse_networks
+from frontlog.fetch.archive import Archive
+from frontlog.fetch.archive_writer import ArchiveWriter
+from frontlog.fetch.http_types import Limits
+from frontlog.fetch.parser_pool import ParserPool
+from frontlog.fetch.pipeline import Pipeline, Rules
+from frontlog.fetch.resolver import Resolver
+from frontlog.fetch.transport import Transport
+from frontlog.fetch.warc import warcinfo_fields
+from frontlog.processors.leased import Lease
+from frontlog.state.owner_lock import OwnerLock
+from frontlog.streams.clock import Clock, SystemClock
+from frontlog.streams.crawl_watch import Watch
+from frontlog.streams.embedded import ARCHIVE_FOLDER, EmbeddedHost
+from frontlog.streams.emitter import ShardEmitter
+from frontlog.streams.options import Config
+from frontlog.streams.stop import StopSignal
+from frontlog.streams.summary import End, Progress, Summary
+
+TICK_S = 0.1
+
+
+def run_crawl(
+    folder: Path,
+    config: Config,
+    seeds: Sequence[str],
+    *,
+    on_progress: Callable[[Progress], None],
+    stop: StopSignal,
+    clock: Clock | None = None,
+) -> Summary:
+    """Crawl in `folder` until an end is reached; goes on where an earlier run stopped. Raises FrontlogError."""
+    clock = clock or SystemClock()
+    command = " ".join(Path(part).name if i == 0 else part for i, part in enumerate(sys.argv[:3]))
+    with OwnerLock(folder, command=command, started_ms=clock.now_ms()):
+        return asyncio.run(_Run(folder, config, clock, on_progress, stop).go(seeds))
+
+
+class _Run:
+    """The parts of a run and how they are tied together."""
+
+    def __init__(
+        self, folder: Path, config: Config, clock: Clock, on_progress: Callable[[Progress], None], stop: StopSignal
+    ) -> None:
+        self.folder = folder
+        self.config = config
+        self.clock = clock
+        self.stop = stop
+        self.host = EmbeddedHost(folder, config, clock)
+        self.archive = ArchiveWriter(self._archive())
+        self.parsers = ParserPool(config.options.parse.worker_count(), config.options.parse.timeout_ms)
+        self.watch = Watch(self.host, self.archive, folder, clock, on_progress)
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.failure: BaseException | None = None
+
+    def _archive(self) -> Archive:
+        options = self.config.options
+        info = warcinfo_fields(
+            software=f"frontlog/{__version__}", user_agent=self.config.user_agent, is_part_of=self.folder.resolve().name,
+            operator=options.identity.contact,
+        )  # fmt: skip
+        return Archive(
+            self.folder / ARCHIVE_FOLDER, info=info, clock=self.clock.now_ms,
+            segment_bytes_max=options.archive.segment_bytes_max, segment_age_ms_max=options.archive.segment_age_ms_max,
+        )  # fmt: skip
+
+    def _rules(self) -> Rules:
+        options, limits = self.config.options, self.config.options.limits
+        return Rules(
+            crawl=self.host.owner,
+            user_agent=self.config.user_agent,
+            limits=Limits(
+                connect_ms=limits.connect_ms, first_byte_ms=limits.first_byte_ms, total_ms=limits.total_ms,
+                header_bytes_max=limits.header_bytes_max, body_bytes_max=limits.body_bytes_max,
+                decoded_bytes_max=limits.decoded_bytes_max, types=options.fetch.types,
+            ),
+            allow=parse_networks(options.fetch.allow_addresses),
+            partitions=self.host.partitions,
+        )  # fmt: skip
+
+    async def go(self, seeds: Sequence[str]) -> Summary:
+        """The whole run."""
+        loop = asyncio.get_running_loop()
+        woken = asyncio.Event()
+        unsubscribe = self.stop.subscribe(lambda _: _threadsafe(loop, woken.set))
+        rules = self._rules()
+        self.archive.archive.recover()
+        self.host.open()
+        self.archive.start()
+        await self.parsers.start()
+        transport = Transport()
+        resolver = Resolver(self.config.options.fetch.resolve)
+        try:
+            self.host.start(
+                hand_out=lambda leases: _threadsafe(loop, self._begin, leases),
+                failed=lambda exc: _threadsafe(loop, self._fail, exc),
+            )
+            emitter = ShardEmitter(dict(enumerate(self.host.threads[:-1])), self.host.content)
+            self.pipeline = Pipeline(rules, self.clock.now_ms, transport, resolver, self.archive, self.parsers, emitter)
+            self.host.seed(seeds)
+            end = await self._until_end(woken)
+        finally:
+            unsubscribe()
+            await self._close(transport)
+        if self.failure is not None:
+            raise self.failure
+        return self.watch.summary(end)
+
+    def _begin(self, leases: list[Lease]) -> None:
+        """Start fetching; called in the loop once the log has the leases."""
+        for lease in leases:
+            task = asyncio.create_task(self._one(lease))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def _one(self, lease: Lease) -> None:
+        try:
+            result = await self.pipeline.carry_out(lease)
+            if lease.kind is FetchKind.PAGE and result.status:
+                self.watch.fetched(result.wire_bytes)
+        except asyncio.CancelledError:
+            raise
+        except Exception as exc:
+            self._fail(exc)
+        finally:
+            self.host.slots.give_back()
+            for thread in self.host.threads:
+                thread.wake()
+
+    def _fail(self, exc: BaseException) -> None:
+        """Something that nobody expected: end the run; the log decides at the next start."""
+        if self.failure is None:
+            self.failure = exc
+
+    async def _until_end(self, woken: asyncio.Event) -> End:
+        """Watch until an end is reached."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), TICK_S)
+            woken.clear()
+            if self.failure is not None or self.archive.failed is not None:
+                self._fail(self.archive.failed or FrontlogError("stopped"))
+                return End.STOPPED_NOW
+            self.host.slots.closed = self.stop.is_set() or bool(self.archive.full) or bool(self.host.full())
+            if self.stop.is_now():
+                return End.STOPPED_NOW
+            self.watch.tick(len(self.tasks), finishing=self.stop.is_set())
+            if self.tasks or not self.host.idle():
+                continue
+            end = self._end()
+            if end is not None:
+                return end
+
+    def _end(self) -> End | None:
+        """Why an idle run is over; None: it goes on."""
+        if self.stop.is_set():
+            return End.STOPPED
+        if self.host.slots.spent:
+            return End.PAGES_MAX
+        if self.host.slots.closed:
+            return None  # no room on the disk: wait for some
+        ready = self.host.next_ready_ms()
+        if ready is None:
+            return End.PAUSED if self.watch.anything_paused() else End.DONE
+        if self.watch.all_paused():
+            return End.PAUSED
+        if ready > self.clock.now_ms() + self.config.options.crawl.patience_ms:
+            return End.PATIENCE
+        return None
+
+    async def _close(self, transport: Transport) -> None:
+        """Let go of everything, whatever happened."""
+        self.host.slots.closed = True
+        for task in tuple(self.tasks):
+            task.cancel()
+        if self.tasks:
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+        await transport.close()
+        await self.parsers.close()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.archive.close)
+        await loop.run_in_executor(None, self.watch.last_look)
+        await loop.run_in_executor(None, self.host.stop)
+
+
+def _threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
+    """Call in the loop from another thread; nothing happens when the loop is closed, since nobody waits then."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *args)

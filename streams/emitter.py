@@ -1,0 +1,70 @@
+"""The way of the fetchers' events into the shards' logs: each call returns once its events are durable.
+
+Waiting is the back-pressure: a shard whose queue is full makes its senders wait, and so holds their slots.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from frontlog.avro.codec import encode
+from frontlog.avro.enums import Topic
+from frontlog.avro.events import Candidate, Event
+from frontlog.streams.batching import Offered
+
+FULL_RETRY_S = 0.02
+
+
+class Target(Protocol):
+    """A shard that inputs can be offered to."""
+
+    def offer(self, offered: Offered, answer: Callable[[Exception | None], None] | None, wait_s: float | None = None) -> bool: ...
+
+
+class ShardEmitter:
+    """Emits into the shards of this process."""
+
+    def __init__(self, frontier: Mapping[int, Target], content: Target) -> None:
+        self._frontier = frontier
+        self._content = content
+
+    async def content(self, key: str, event: Candidate) -> None:
+        """Offer a candidate to content."""
+        await self._offer([(self._content, Offered(Topic.CANDIDATES, key.encode(), encode(event), event))])
+
+    async def discoveries(self, found: list[tuple[int, str, bytes]]) -> None:
+        """Offer encoded discoveries to the owners of their targets."""
+        if found:
+            await self._offer(
+                [(self._frontier[partition], Offered(Topic.DISCOVERIES, key.encode(), value)) for partition, key, value in found]
+            )
+
+    async def result(self, partition: int, key: str, event: Event) -> None:
+        """Offer a result to the partition that gave the lease."""
+        await self._offer([(self._frontier[partition], Offered(Topic.FETCH_RESULTS, key.encode(), encode(event), event))])
+
+    async def _offer(self, inputs: list[tuple[Target, Offered]]) -> None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        left = len(inputs)
+
+        def settle(error: Exception | None) -> None:
+            nonlocal left
+            left -= 1
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            elif left == 0:
+                done.set_result(None)
+
+        def answer(error: Exception | None) -> None:
+            try:
+                loop.call_soon_threadsafe(settle, error)
+            except RuntimeError:
+                return  # the loop is closed: the process is ending and nobody waits
+
+        for target, offered in inputs:
+            while not target.offer(offered, answer, 0):
+                await asyncio.sleep(FULL_RETRY_S)
+        await done

@@ -1,0 +1,409 @@
+"""Drives the shards of a crawl in a test: pipe records in, read records out, move the clock, look into tables.
+
+    with Driver(tmp_path / "crawl", web=synthetic(hosts=4, pages=10)) as crawl:
+        crawl.seed("http://s0.example/")
+        crawl.run()
+        assert crawl.state("http://s0.example/") is State.FETCHED
+
+It is what Kafka's TopologyTestDriver is to a topology: no threads, no sockets, no waiting. The shards are the real
+ones; the fetchers are scripted (`support/web.py`) and write what the real ones write, in the same order: body, candidate,
+discoveries, fetch-result. Time moves only when the test (or `run`) moves it.
+"""
+
+import hashlib
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from msgspec.structs import replace
+
+from frontlog.avro.codec import Undecodable, decode, encode
+from frontlog.avro.enums import FetchKind, Reason, SourceKind, State, Topic
+from frontlog.avro.events import BodyRef, Candidate, Control, Discovery, Event, FetchResult, ParseFacts
+from frontlog.fetch.archive import Archive
+from frontlog.fetch.warc import build_exchange
+from frontlog.processors import canonical
+from frontlog.processors.control import seed_discovery
+from frontlog.processors.leased import Lease
+from frontlog.processors.settings import Settings
+from frontlog.processors.sites import partition_of, site_of
+from frontlog.state import keys
+from frontlog.state.catalogue import STORE_TABLES
+from frontlog.state.lmdb_store import LmdbStore
+from frontlog.state.memory_store import MemoryStore
+from frontlog.state.rows import HostRow, UrlRow
+from frontlog.state.store import Store
+from frontlog.state.tables import Tables
+from frontlog.streams.batching import Done, Offered
+from frontlog.streams.records import Record
+from frontlog.streams.shard import Shard
+from frontlog.streams.topics import Role, shard_name
+from support.web import TTL_MS, Page, Robots, Web
+from support.web import Request as WebRequest
+
+START_MS = 1_790_000_000_000
+ROUNDS_MAX = 1_000_000
+EXCHANGE_IDS = "driver"
+
+
+class ManualClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, at_ms: int = START_MS) -> None:
+        self.at_ms = at_ms
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def advance(self, ms: int) -> None:
+        self.at_ms += ms
+
+
+class Answered(NamedTuple):
+    """What came of one lease: inputs in the order in which they are written, the result last."""
+
+    candidate: Candidate | None
+    discoveries: list[Discovery]
+    result: FetchResult
+
+
+class Driver:
+    """A whole crawl in one thread. `folder` None: stores in memory, which end with the driver."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        web: Web | None = None,
+        settings: Settings | None = None,
+        partitions: int = 4,
+        start_ms: int = START_MS,
+        archive: bool = False,
+        shard_class: type[Shard] = Shard,
+    ) -> None:
+        self.folder = folder
+        self.web = web or Web()
+        self.settings = settings or Settings()
+        self.partitions = partitions
+        self.clock = ManualClock(start_ms)
+        self.shard_class = shard_class
+        self.leases: dict[tuple[FetchKind, str, int], Lease] = {}
+        """Leases handed out and not answered yet."""
+        self.shards: dict[str, Shard] = {}
+        self.next_ready_ms: int | None = None
+        self._memory: dict[str, MemoryStore] = {}
+        self._flights: list[tuple[int, int, Lease, Answered]] = []
+        self._order = count()
+        self._starts = count(1)
+        self._archive: Archive | None = None
+        if archive:
+            assert folder is not None, "an archive needs a folder"
+            self._archive = Archive(folder / "archive", info={"software": "driver"}, clock=self.clock.now_ms)
+            self._archive.recover()
+        self._open()
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        owner = f"driver-{next(self._starts)}"
+        shards = [(Role.FRONTIER, number) for number in range(self.partitions)]
+        for role, number in [*shards, (Role.CONTENT, self.partitions)]:
+            name = shard_name(role, number if role is Role.FRONTIER else 0)
+            shard = self.shard_class(
+                self._store(name), role, number, self.partitions,
+                clock=self.clock, owner=owner, settings=self.settings,
+            )  # fmt: skip
+            shard.open()
+            self.shards[name] = shard
+
+    def _store(self, name: str) -> Store:
+        if self.folder is not None:
+            return LmdbStore(self.folder / "log" / name, STORE_TABLES, durability="none", map_bytes=1 << 24)
+        if name not in self._memory:
+            self._memory[name] = MemoryStore(STORE_TABLES)
+        return self._memory[name]
+
+    def restart(self) -> None:
+        """A new owner process: what was in flight is lost, its leases are released."""
+        self.close()
+        self._flights.clear()
+        self.leases.clear()
+        self._open()
+
+    def close(self) -> None:
+        for shard in self.shards.values():
+            if self.folder is not None:
+                shard.close()
+        self.shards.clear()
+        if self._archive is not None:
+            self._archive.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # --- records in -------------------------------------------------------------------------------------------
+
+    def partition_of(self, origin_key: str) -> int:
+        return partition_of(site_of(keys.split_origin_key(origin_key)[1]), self.partitions)
+
+    def frontier(self, partition: int) -> Shard:
+        return self.shards[shard_name(Role.FRONTIER, partition)]
+
+    @property
+    def content(self) -> Shard:
+        return self.shards[shard_name(Role.CONTENT, 0)]
+
+    def pipe(self, topic: Topic, event: Event | bytes, partition: int | None = None, *, key: str = "") -> None:
+        """Offer an input to the partition that it belongs to; raw bytes need a partition."""
+        origin_key = str(getattr(event, "origin_key", ""))
+        if topic is Topic.CANDIDATES:
+            shard = self.content
+        else:
+            shard = self.frontier(self.partition_of(origin_key) if partition is None else partition)
+        data = event if isinstance(event, bytes) else encode(event)
+        kept = None if isinstance(event, bytes) else event
+        shard.offer(Offered(topic, (key or origin_key).encode(), data, kept))
+
+    def seed(self, *urls: str, kind: SourceKind = SourceKind.SEED) -> None:
+        """Give seeds, as the command line does."""
+        for number, url in enumerate(urls):
+            found = canonical.canonicalize(url)
+            assert isinstance(found, canonical.Identity), f"{url}: {found}"
+            tag = f"{self.clock.at_ms}-{number}"
+            self.pipe(Topic.DISCOVERIES, seed_discovery(tag, url, found, kind, self.clock.at_ms))
+
+    def control(self, wish: Control | bytes, partition: int = 0) -> None:
+        """Give an operator's wish to a partition, as an event or as JSON."""
+        self.pipe(Topic.CONTROL, wish, partition)
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def step(self, wanted: int = 100) -> list[Lease]:
+        """One batch of every shard, then the outboxes; the leases that were given."""
+        leases: list[Lease] = []
+        ready: list[int] = []
+        for shard in self.shards.values():
+            leases += self._batch(shard, wanted, ready)
+        self.deliver()
+        self.next_ready_ms = min(ready, default=None)
+        for lease in leases:
+            self.leases[lease.kind, lease.url, lease.fence] = lease
+        return leases
+
+    def _batch(self, shard: Shard, wanted: int, ready: list[int]) -> list[Lease]:
+        leases: list[Lease] = []
+        for _ in range(ROUNDS_MAX):
+            done: Done = shard.step(wanted if shard.role is Role.FRONTIER else 0)
+            leases += done.leases
+            if not done.more:
+                if done.next_ready_ms is not None:
+                    ready.append(done.next_ready_ms)
+                return leases
+        raise AssertionError("a shard always has more to do")
+
+    def deliver(self) -> None:
+        """Bring what the outboxes hold to its shards, until nothing is left."""
+        while any([self._deliver(shard) for shard in self.shards.values()]):
+            pass
+
+    def _deliver(self, shard: Shard) -> bool:
+        found = shard.outbox()
+        targets: dict[str, Shard] = {}
+        for one in found:
+            target = self.frontier(one.partition)
+            target.offer(Offered(one.topic, one.key, one.value))
+            targets[target.name] = target
+        for target in targets.values():
+            target.step(0)
+        if found:
+            shard.delivered = found[-1].offset + 1
+            shard.settle_outbox()
+        return bool(found)
+
+    def run(self, *, wanted: int = 100, until_ms: int | None = None, rounds_max: int = ROUNDS_MAX) -> int:
+        """Crawl until nothing is left to do, or until a time; how many rounds it took."""
+        for rounds in range(rounds_max):
+            for lease in self.step(wanted):
+                self.serve(lease)
+            due = [self._flights[0][0]] if self._flights else []
+            if self.next_ready_ms is not None:
+                due.append(max(self.next_ready_ms, self.clock.at_ms))
+            if not due or (until_ms is not None and min(due) > until_ms):
+                if until_ms is not None:
+                    self.clock.at_ms = max(self.clock.at_ms, until_ms)
+                return rounds
+            self.clock.at_ms = max(self.clock.at_ms, min(due))
+            self.land()
+        return rounds_max
+
+    # --- fetching ---------------------------------------------------------------------------------------------
+
+    def serve(self, lease: Lease) -> None:
+        """Start the fetch of a lease now; `land` writes what came of it when its time has come."""
+        answered = self.answer(lease)
+        heapq.heappush(self._flights, (answered.result.ended_ms, next(self._order), lease, answered))
+
+    def land(self) -> None:
+        """Write the results that have ended by now."""
+        while self._flights and self._flights[0][0] <= self.clock.at_ms:
+            _, _, lease, answered = heapq.heappop(self._flights)
+            self.write(lease, answered)
+
+    def write(self, lease: Lease, answered: Answered) -> None:
+        """Offer what came of a lease, in the order of the real fetcher."""
+        self.leases.pop((lease.kind, lease.url, lease.fence), None)
+        if answered.candidate is not None:
+            self.pipe(Topic.CANDIDATES, answered.candidate)
+        for discovery in answered.discoveries:
+            self.pipe(Topic.DISCOVERIES, discovery)
+        if self._archive is not None:
+            self._archive.flush()
+        self.pipe(Topic.FETCH_RESULTS, answered.result, lease.partition)
+
+    def answer(self, lease: Lease) -> Answered:
+        """What the scripted web says to a lease, as the fetcher would put it."""
+        now_ms = self.clock.at_ms
+        base = FetchResult(
+            event_id=f"{lease.partition}-{lease.kind.value}-{lease.fence}-{lease.url}", kind=lease.kind,
+            origin_key=lease.origin_key, host=lease.host, url=lease.url, requested=lease.requested, fence=lease.fence,
+            asker=lease.asker, policy_version=lease.policy_version, started_ms=now_ms, ended_ms=now_ms,
+            address=lease.address, reason=Reason.OK, chain=lease.chain,
+        )  # fmt: skip
+        if lease.kind is FetchKind.RESOLVE:
+            return Answered(None, [], self._looked_up(base, lease))
+        said = self.web.answer(lease, now_ms)
+        ended_ms = now_ms + said.ms
+        self.web.requests.append(
+            WebRequest(lease.kind, lease.host, lease.address, lease.requested, now_ms, ended_ms)
+        )
+        timed = replace(
+            base, first_byte_ms=said.ms, total_ms=said.ms, ended_ms=ended_ms, status=said.status,
+            location=said.location,
+        )  # fmt: skip
+        if isinstance(said, Robots):
+            text = said.text if 200 <= said.status < 300 else b""
+            return Answered(None, [], replace(timed, robots_txt=text, cache_control=said.cache_control))
+        return self._page(replace(timed, retry_after=said.retry_after, etag=said.etag), said, lease)
+
+    def _looked_up(self, base: FetchResult, lease: Lease) -> FetchResult:
+        address = self.web.address_of(lease.host)
+        if not address:
+            return replace(base, reason=Reason.DNS_FAILED, detail="no such name")
+        return replace(base, address=address, addresses=(address,), ttl_ms=TTL_MS)
+
+    def _page(self, result: FetchResult, said: Page, lease: Lease) -> Answered:
+        if said.reason is not Reason.OK:
+            return Answered(None, [], replace(result, status=0, reason=said.reason))
+        result = replace(result, content_type=said.content_type, body=self._archived(result, said))
+        if said.location:
+            chain = (*lease.chain, lease.requested)
+            targets = self._discoveries(result, (said.location,), lease.depth, SourceKind.REDIRECT, chain)
+            return Answered(None, targets, result)
+        if said.status != 200:
+            return Answered(None, [], result)
+        body = said.text.encode()
+        text_hash = hashlib.sha256(" ".join(said.text.split()).encode()).digest()
+        links = self._discoveries(result, said.links, lease.depth + 1, SourceKind.PAGE, ())
+        parse = ParseFacts(
+            title=said.title, words=len(said.text.split()), links_out=len(said.links), quality="clean",
+            text_sha256=text_hash,
+        )  # fmt: skip
+        body_hash = hashlib.sha256(body).digest()
+        candidate = Candidate(
+            event_id=result.event_id, origin_key=lease.origin_key, partition=lease.partition, url=lease.url,
+            requested=lease.requested, fence=lease.fence, fetched_ms=result.started_ms, status=result.status,
+            content_type=said.content_type, body=result.body, body_sha256=body_hash, text_sha256=text_hash,
+            words=parse.words, title=said.title, links_out=parse.links_out,
+        )  # fmt: skip
+        counted = replace(
+            result, wire_bytes=len(body), decoded_bytes=len(body), body_sha256=body_hash, parse=parse
+        )
+        return Answered(candidate, links, counted)
+
+    def _archived(self, result: FetchResult, said: Page) -> BodyRef | None:
+        if self._archive is None:
+            return None
+        host = result.requested.split("/")[2]
+        head = f"HTTP/1.1 {said.status} X\r\nContent-Type: {said.content_type}\r\n\r\n"
+        capture = build_exchange(
+            capture_id=f"{EXCHANGE_IDS} {result.event_id}", target_uri=result.requested,
+            started_ms=result.started_ms, ip_address=result.address,
+            request_head=f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode(),
+            response_head=head.encode(), body=said.text.encode(),
+        )  # fmt: skip
+        return self._archive.append(capture)
+
+    def _discoveries(
+        self, result: FetchResult, links: Sequence[str], depth: int, kind: SourceKind, chain: tuple[str, ...]
+    ) -> list[Discovery]:
+        """The links of a page, one event for each origin."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for link in links:
+            found = canonical.canonicalize(link, base=result.requested)
+            if isinstance(found, canonical.Identity):
+                groups.setdefault(found.origin_key, []).append((found.requested, link))
+        return [
+            Discovery(
+                event_id=f"links {result.event_id} {origin_key}", origin_key=origin_key, source_kind=kind,
+                source_url=result.url, at_ms=result.ended_ms, depth=depth, priority=2, parts=1, chain=chain,
+                urls=tuple(url for url, _ in group),
+                raws=tuple("" if raw == url else raw for url, raw in group),
+                anchors=tuple(f"to {n}" for n in range(len(group))), rels=("",) * len(group),
+            )
+            for origin_key, group in groups.items()
+        ]  # fmt: skip
+
+    # --- records out ------------------------------------------------------------------------------------------
+
+    def records(self, topic: str, partition: int | None = None) -> Iterator[tuple[int, Record]]:
+        """(partition, record) of a topic, partition by partition."""
+        for shard in self.shards.values():
+            if partition is None or shard.partition == partition:
+                first = shard.log.bounds(topic, shard.partition)[0]
+                for record in shard.log.scan(topic, shard.partition, first):
+                    yield shard.partition, record
+
+    def read(self, topic: str, partition: int | None = None) -> list[Event]:
+        """The events of a topic; what can't be decoded is left out."""
+        found: list[Event] = []
+        for _, record in self.records(topic, partition):
+            try:
+                found.append(decode(record.value))
+            except Undecodable:
+                continue
+        return found
+
+    # --- tables -----------------------------------------------------------------------------------------------
+
+    def url(self, url: str) -> UrlRow | None:
+        """The row of a URL in any spelling."""
+        found = canonical.canonicalize(url)
+        assert isinstance(found, canonical.Identity), url
+        shard = self.frontier(self.partition_of(found.origin_key))
+        with shard.store.begin() as txn:
+            return Tables(txn).urls.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
+
+    def state(self, url: str) -> State:
+        row = self.url(url)
+        return State.NONE if row is None else row.state
+
+    def host(self, name: str) -> HostRow | None:
+        """The row of a host."""
+        shard = self.frontier(partition_of(site_of(name), self.partitions))
+        with shard.store.begin() as txn:
+            return Tables(txn).hosts.get(keys.host_id(name))
+
+    def rows(self, table: str, partition: int | None = None) -> list[tuple[bytes, Any]]:
+        """Decoded rows (or values) of a table, partition by partition."""
+        found: list[tuple[bytes, Any]] = []
+        for shard in self.shards.values():
+            if partition is None or shard.partition == partition:
+                with shard.store.begin() as txn:
+                    found += list(getattr(Tables(txn), table).scan())
+        return found
