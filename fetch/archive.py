@@ -35,7 +35,7 @@ from typing import Final
 from frontlog.avro.errors import ConfigError, Fenced, FrontlogError, Retriable, StoreFull
 from frontlog.avro.events import BodyRef
 from frontlog.fetch.files import Files, LocalFiles, Out
-from frontlog.fetch.records import Members, Record, iterate, parse_record, read_record
+from frontlog.fetch.records import Members, Record, iterate, parse_record, read_record, starts_record
 from frontlog.fetch.warc import Capture, build_warcinfo, warc_date
 
 SEGMENT_BYTES_MAX: Final = 64 << 20
@@ -44,6 +44,7 @@ BUFFERED_BYTES_MAX: Final = 256 << 20
 
 _WRITE_BYTES: Final = 4 << 20  # records are gathered into writes of about this size
 _SEARCH_BYTES: Final = 1 << 20
+_PEEK_BYTES: Final = 1 << 10
 _MAGIC: Final = b"\x1f\x8b\x08"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
@@ -103,6 +104,7 @@ class Archive:
     ) -> None:
         assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", prefix), prefix
         self._files = LocalFiles(folder) if isinstance(folder, Path) else folder
+        self._where = str(folder) if isinstance(folder, Path) else "the archive"
         self._info = dict(info)
         self._clock = clock
         self._prefix = prefix
@@ -131,7 +133,7 @@ class Archive:
                 }
                 tail = self._mend(serials[max(serials)], known) if serials else None
             except OSError as error:
-                raise _failed(error, "recovering") from error
+                raise _failed(error, f"recovering {self._where}") from error
             self._serial = max(serials, default=-1) + 1
             return tail
 
@@ -151,7 +153,7 @@ class Archive:
         for ref in known:
             if ref.file == name and ref.offset + ref.length > whole_bytes:
                 read_record(self._files, ref)
-        if self._whole_member_after(name, members.end, size_bytes):
+        if self._whole_record_after(name, members.end, size_bytes):
             return Tail(name, whole_bytes, 0, fault, left=True)
         if whole_bytes:
             self._files.cut(name, whole_bytes)
@@ -160,18 +162,17 @@ class Archive:
             self._files.sync_folder()
         return Tail(name, whole_bytes, size_bytes - whole_bytes, fault or "an empty file")
 
-    def _whole_member_after(self, name: str, offset: int, size_bytes: int) -> bool:
+    def _whole_record_after(self, name: str, offset: int, size_bytes: int) -> bool:
         """Whether a whole record lies somewhere behind the fault at `offset`: then this is no torn end."""
-        position = offset + 1
-        while position < size_bytes:
-            piece = self._files.read(name, position, _SEARCH_BYTES + len(_MAGIC) - 1)
-            found = piece.find(_MAGIC)
-            if found < 0:
-                position += _SEARCH_BYTES
-                continue
-            position += found + 1
-            for _ in Members(self._files, name, position - 1):
-                return True
+        for start in range(offset + 1, size_bytes, _SEARCH_BYTES):
+            piece = self._files.read(name, start, _SEARCH_BYTES + _PEEK_BYTES)
+            found = piece.find(_MAGIC, 0, _SEARCH_BYTES + len(_MAGIC) - 1)
+            while found >= 0:
+                # Bodies that came compressed are stored as they are: a gzip member alone says nothing.
+                if starts_record(piece[found : found + _PEEK_BYTES]):
+                    for _ in Members(self._files, name, start + found):
+                        return True
+                found = piece.find(_MAGIC, found + 1, _SEARCH_BYTES + len(_MAGIC) - 1)
         return False
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ class Archive:
             added = len(capture.data)
             if self._buffered_bytes and self._buffered_bytes + added > self._buffered_bytes_max:
                 raise StoreFull(
-                    f"{self._buffered_bytes} bytes wait to be written to the archive; flush first"
+                    f"{self._buffered_bytes} bytes wait to be written to {self._where}; flush first"
                 )
             segment = self._segment_for(added)
             offset = segment.size_bytes + capture.offset
@@ -285,7 +286,7 @@ class Archive:
             with contextlib.suppress(OSError):
                 if segment.out is not None:
                     segment.out.truncate(segment.durable_bytes)
-            raise _failed(error, f"writing {segment.name}") from error
+            raise _failed(error, f"writing {segment.name} in {self._where}") from error
         with self._lock:
             self._buffered_bytes -= offset - segment.durable_bytes
             segment.durable_bytes = offset
@@ -325,9 +326,9 @@ def _is_request(data: bytes) -> bool:
 
 def _failed(error: OSError, doing: str) -> FrontlogError:
     """What a caller does about a failed file operation."""
-    what = f"{doing} in the archive: {error.strerror or error}"
+    what = f"{doing}: {error.strerror or error}"
     if error.errno in _FULL:
         return StoreFull(f"{what}; nothing is lost: free some room and it goes on")
     if error.errno in _FORBIDDEN:
-        return ConfigError(f"{what}; make the archive's folder writable for this user")
+        return ConfigError(f"{what}; the archive needs a folder that this user may write")
     return Retriable(what)

@@ -1,9 +1,9 @@
 """Connections that go to the judged address and nowhere else.
 
 aiohttp is given the address itself as the host of the URL, so there is nothing to look up; the name is
-given apart, as the TLS server name: SNI and certificate check use it (RFC 6066 §3, RFC 9110 §4.3.4). The pool's
-key is then (address, port, TLS or not, name): a kept connection is never used for another name or address.
-`NoResolver` makes a look-up an error, should a later aiohttp attempt one.
+given apart, as the TLS server name: SNI and the certificate check use it (RFC 6066 §3, RFC 9110 §4.3.4).
+The pool's key is then (address, port, TLS or not, name): a kept connection is never used for another name
+or address. `NoResolver` makes a look-up an error, should a later aiohttp attempt one.
 
 What is used of aiohttp beneath its documented surface, each held by a test in `tests/fetch/`:
 `BaseConnector.connect`, `_factory`, `_release`, `_conns`, and `ResponseHandler` as a base class.
@@ -18,12 +18,11 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import cast
 
-from aiohttp import ClientConnectionError, ClientError, ClientTimeout, TCPConnector
+from aiohttp import ClientConnectionError, ClientTimeout, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from aiohttp.connector import Connection
-from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from frontlog.fetch.exchange import Exchange
@@ -52,22 +51,27 @@ class PinnedProtocol(ResponseHandler):
         super().__init__(loop)
         self.exchange: Exchange | None = None
         self.uses = 0
+        self._draining = False
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the socket; empty ones are aiohttp asking its parser to go on."""
         exchange = self.exchange
+        if self._draining and not data:
+            return
         if exchange is None:
             if data:  # nobody asked: an answer before its request would be taken for the next one's
                 self.abort()
             return
         if data and exchange.head is None:
-            rest = exchange.receive(data)
-            if rest is None:
+            parts = exchange.receive(data)
+            if parts is None:
                 if exchange.failure is not None:
                     self.set_exception(ClientConnectionError("refused"))
                 exchange.more()
                 return
-            data = rest
+            framing, data = parts
+            # Apart from the body: a parser that fails at surplus bytes forgets a head of the same piece.
+            super().data_received(framing)
         super().data_received(data)
         if self._payload is not None and not self._payload.is_eof():
             exchange.more()
@@ -80,12 +84,12 @@ class PinnedProtocol(ResponseHandler):
     def drain(self) -> None:
         """Move what is buffered to the exchange: a stream that has failed does not give it out."""
         payload, exchange = self._payload, self.exchange
-        if payload is None or exchange is None or payload.exception() is not None:
+        if payload is None or exchange is None or payload.exception() is not None or self._draining:
             return
-        # RuntimeError: a reader is waiting, so there is nothing; the others: the parser, asked for the rest
-        with suppress(RuntimeError, ClientError, HttpProcessingError):
-            while (data := payload.read_nowait()) and exchange.take(data):
-                pass
+        self._draining = True  # reading wakes the parser, which may be what has just failed
+        with suppress(RuntimeError):  # a reader is waiting, so there is nothing
+            exchange.take(payload.read_nowait())
+        self._draining = False
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
         """Fail whoever waits: aiohttp tells the reader of the head only, which leaves a body waiting."""
@@ -137,6 +141,11 @@ class Peer:
         self.port = port
         self.server_hostname = host
         self._is_ssl = scheme == "https"
+        self.bad_name: UnicodeError | None = None
+        try:
+            host.rstrip(".").encode("idna")  # as ssl does, but there a name that fails leaks the socket
+        except UnicodeError as exc:
+            self.bad_name = exc
         self.connection_key = ConnectionKey(address, port, self._is_ssl, True, None, None, None, host)
 
     def is_ssl(self) -> bool:
@@ -157,7 +166,7 @@ class PinnedConnector(TCPConnector):
         self, ssl_context: ssl.SSLContext, connections_max: int, idle_max: int, idle_ms: int
     ) -> None:
         """At most `connections_max` in use and `idle_max` at rest, each for at most `idle_ms`."""
-        super().__init__(
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
             resolver=NoResolver(),
             use_dns_cache=False,
             ssl=ssl_context,
@@ -165,11 +174,13 @@ class PinnedConnector(TCPConnector):
             keepalive_timeout=idle_ms / 1000,
             happy_eyeballs_delay=None,
         )
-        self._factory = partial(PinnedProtocol, loop=self._loop)
+        self._factory = cast("partial[ResponseHandler]", partial(PinnedProtocol, self._loop))
         self._idle_max = idle_max
 
     async def connect_to(self, peer: Peer) -> tuple[Connection, PinnedProtocol]:
         """A kept connection that is still good, or a new one. Raises what aiohttp raises."""
+        if peer.bad_name is not None and peer.is_ssl():
+            raise peer.bad_name
         while True:
             connection = await self.connect(cast(ClientRequest, peer), [], NO_TIMEOUT)
             protocol = connection.protocol

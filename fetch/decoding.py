@@ -12,7 +12,7 @@ with the bytes as they are.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 import brotli
 from isal import isal_zlib
@@ -50,15 +50,6 @@ class Decoded:
 Outcome = tuple[bytes, DecodeStatus]
 
 
-class Inflater(Protocol):
-    """What of a zlib decompression object is used."""
-
-    eof: bool
-    unused_data: bytes
-
-    def decompress(self, data: memoryview, max_length: int) -> bytes: ...
-
-
 def decode(body: bytes, content_encoding: str | None, decoded_bytes_max: int) -> Decoded:
     """Undo the codings of a Content-Encoding value, the last applied first; never raises.
 
@@ -67,7 +58,9 @@ def decode(body: bytes, content_encoding: str | None, decoded_bytes_max: int) ->
     chain = codings_of(content_encoding)
     if not chain or not body:
         oversize = len(body) > decoded_bytes_max
-        return Decoded(body[:decoded_bytes_max], DecodeStatus.OVERSIZE if oversize else DecodeStatus.OK, chain)
+        return Decoded(
+            body[:decoded_bytes_max], DecodeStatus.OVERSIZE if oversize else DecodeStatus.OK, chain
+        )
     if len(chain) > CHAIN_MAX:
         return Decoded(body[:decoded_bytes_max], DecodeStatus.UNKNOWN_ENCODING, chain)
     data, status = body, DecodeStatus.OK
@@ -147,7 +140,7 @@ def unbrotli(data: bytes, bytes_max: int) -> Outcome:
 
 def inflate(data: memoryview, form: int, bytes_max: int) -> tuple[int, list[bytes], DecodeStatus]:
     """(bytes used, pieces, status) of one compressed stream; pieces hold at most one byte over the cap."""
-    stream: Inflater = isal_zlib.decompressobj(form)
+    stream = isal_zlib.decompressobj(form)
     out, size, at = list[bytes](), 0, 0
     try:
         while at < len(data):
@@ -170,7 +163,7 @@ def salvage(data: memoryview, header_bytes: int, bytes_max: int) -> list[bytes]:
 
     A call that fails gives none of its output, so the stream is read again in small slices.
     """
-    stream: Inflater = isal_zlib.decompressobj(RAW)
+    stream = isal_zlib.decompressobj(RAW)
     out, size = list[bytes](), 0
     try:
         for at in range(header_bytes, len(data), SALVAGE_SLICE_BYTES):

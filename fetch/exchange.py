@@ -49,7 +49,7 @@ class Exchange:
         self.chunks: list[bytes] = []
         self.body_bytes = 0
         self.alarm = asyncio.timeout_at(self.deadline(self.started_s, limits.connect_ms))
-        self._received = b""
+        self._received: bytes = b""
         self._interim_bytes = 0
         self._only_total = False
 
@@ -68,8 +68,8 @@ class Exchange:
             self._only_total = True
             self._enter(self.phase, self.deadline(self.started_s, self.limits.total_ms))
 
-    def receive(self, data: bytes) -> bytes | None:
-        """Take bytes of the head. When it is whole: what the body parser gets, framing head first.
+    def receive(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """Take bytes of the head. When it is whole: (framing head, beginning of the body).
 
         None: more is needed, or `failure` is set and nothing more is wanted. Interim answers (1xx,
         RFC 9110 §15.2) are passed over, but their bytes count against the limit.
@@ -80,7 +80,8 @@ class Exchange:
         if self.failure is not None:
             return None
         seen = len(self._received)
-        data = self._received = self._received + data if seen else data.lstrip(b"\r\n")
+        data = self._received + data if seen else data.lstrip(b"\r\n")
+        self._received = data
         while True:
             end = head_end(data, seen)
             if self._interim_bytes + (end if end > 0 else len(data)) > self.limits.header_bytes_max:
@@ -99,12 +100,12 @@ class Exchange:
             if head.status >= 200:
                 break
             self._interim_bytes += end
-            data = self._received = data[end:].lstrip(b"\r\n")
-            seen = 0
+            data, seen = data[end:].lstrip(b"\r\n"), 0
+            self._received = data
         self.head = head
         self.phase = Phase.BODY
         self._received = b""
-        return lines + data[end:]
+        return lines, data[end:]
 
     def take(self, data: bytes) -> bool:
         """Keep bytes of the body up to the limit; False: there were more."""
@@ -142,9 +143,10 @@ class Exchange:
         if not self.alarm.expired():  # it is already ringing: the fetch ends as it would have
             self.alarm.reschedule(deadline_s)
 
-    def _fail(self, reason: Reason, detail: str) -> None:
+    def _fail(self, reason: Reason, detail: str) -> tuple[bytes, bytes] | None:
         self.failure = reason, detail
         self._received = b""
+        return None
 
 
 def ms(seconds: float) -> int:

@@ -22,6 +22,7 @@ from aiohttp.http import HttpProcessingError
 from frontlog.avro.enums import Reason
 from frontlog.avro.errors import Retriable
 
+DETAIL_CHARACTERS_MAX = 300
 OWN_FAULTS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))
 
 BY_ERRNO: dict[int, Reason] = {
@@ -58,7 +59,7 @@ BY_CLASS: tuple[tuple[type[BaseException], Reason], ...] = (
     (TimeoutError, Reason.TIMEOUT),
     (OSError, Reason.CONNECTION_RESET),
 )
-EXPECTED = tuple(dict.fromkeys(kind for kind, _ in BY_CLASS))
+EXPECTED: tuple[type[BaseException], ...] = tuple(dict.fromkeys(kind for kind, _ in BY_CLASS))
 
 
 def reason_of(exc: BaseException) -> tuple[Reason, str]:
@@ -66,7 +67,7 @@ def reason_of(exc: BaseException) -> tuple[Reason, str]:
     number, cause = exc_errno(exc)
     if number in OWN_FAULTS:
         raise Retriable(f"this machine, not the host: {cause}") from exc
-    detail = f"{type(cause).__name__}: {cause}"
+    detail = " ".join(f"{type(cause).__name__}: {cause}".split())[:DETAIL_CHARACTERS_MAX]
     for kind, reason in BY_CLASS:
         if isinstance(exc, kind):
             by_number = BY_ERRNO.get(number) if isinstance(exc, OSError) and number is not None else None

@@ -18,9 +18,9 @@ is not HTTP for us (HTTP/0.9 and other protocols' greetings would otherwise be s
 The archive. WARC 1.1 §6.3.2 would have the chunk framing kept. Measured: warcio and FastWARC then both
 report a payload digest over the payload as wrong, and FastWARC shows the framing as text unless told
 otherwise. Removing the framing but keeping the header breaks more: FastWARC fails, and warcio loses
-bytes of bodies that look like chunks. Removing both, with the header kept under another name as Common
-Crawl and Wayback do, is read rightly by both readers with both digests, so that is the form
-(`tests/fetch/test_heads.py` shows all three).
+bytes of bodies that look like chunks. Removing the framing, with the header kept under another name as
+Common Crawl and Wayback do, is read rightly by both readers with both digests, so that is the form
+(`fetch/warc.py` applies it; `tests/fetch/test_heads.py` shows all three).
 """
 
 import re
@@ -30,6 +30,7 @@ STATUS_LINE = re.compile(rb"HTTP/1\.([0-9])[ \t]+([1-9][0-9]{2})(?:[ \t](.*))?",
 MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 FRAMING_NAME = re.compile(rb"(?im)^(?=transfer-encoding[ \t]*:|content-length[ \t]*:)")
+"""Where a head names a field that frames the body: the places where the archive puts its prefix."""
 ARCHIVE_PREFIX = b"X-Archive-Orig-"
 LENGTH_DIGITS_MAX = 18
 
@@ -180,14 +181,3 @@ def content_length(head: Head) -> int | None:
     if values or not (value.isascii() and value.isdigit()) or len(value.lstrip("0")) > LENGTH_DIGITS_MAX:
         raise BadHead(f"Content-Length {', '.join([value, *values])[:80]!r}")
     return int(value)
-
-
-def archived_head(head: Head) -> bytes:
-    """The head as the archive keeps it: as received, unless the body came in chunks.
-
-    Then Transfer-Encoding (and a Content-Length beside it, which is not the body's) is renamed to
-    `X-Archive-Orig-…`, since the framing itself is not kept.
-    """
-    if not head.chunked:
-        return head.raw
-    return FRAMING_NAME.sub(ARCHIVE_PREFIX, head.raw)

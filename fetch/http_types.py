@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Literal
 
 from frontlog.avro.enums import Reason
-from frontlog.fetch.decoding import Decoded, DecodeStatus
-from frontlog.fetch.heads import Head, archived_head
+from frontlog.fetch.decoding import Decoded
+from frontlog.fetch.heads import Head
 
 Headers = tuple[tuple[str, str], ...]
 """Pairs of name and value in order; values are ISO-8859-1, so `.encode("latin-1")` gives the bytes back."""
@@ -114,10 +114,6 @@ class FetchResponse:
         """The status code: 100 to 999, never an interim one."""
         return self.head.status
 
-    def archive_block(self) -> bytes:
-        """The block of a WARC response record; see `archived_head` for its one change to the head."""
-        return archived_head(self.head) + self.body
-
 
 class FetchFailed(Exception):
     """A fetch without a usable answer. `response` holds the head when one came, with an empty body."""
@@ -135,25 +131,6 @@ class FetchFailed(Exception):
     def __str__(self) -> str:
         """Read as `reason: detail`."""
         return f"{self.reason}: {self.detail}"
-
-
-def answer_reason(truncated: Truncation | None, decoded: Decoded) -> tuple[Reason, str]:
-    """(reason, detail) of an answer whose head came: the first thing that is wrong with its body."""
-    if truncated is not None:
-        return {
-            Truncation.LENGTH: (Reason.OVERSIZE, "body"),
-            Truncation.TIME: (Reason.TIMEOUT, "total"),
-            Truncation.DISCONNECT: (Reason.TRUNCATED, "closed inside the body"),
-        }[truncated]
-    match decoded.status:
-        case DecodeStatus.OK | DecodeStatus.PLAIN_DESPITE_HEADER:
-            return Reason.OK, ""
-        case DecodeStatus.OVERSIZE:
-            return Reason.OVERSIZE, "decoded body"
-        case DecodeStatus.TRUNCATED:
-            return Reason.TRUNCATED, "coded data ends early"
-        case DecodeStatus.CORRUPT | DecodeStatus.UNKNOWN_ENCODING:
-            return Reason.DECODE_FAILED, f"{decoded.status}: {', '.join(decoded.chain)}"
 
 
 @lru_cache(maxsize=256)

@@ -22,6 +22,7 @@ from frontlog.fetch.warc import RECORD_BYTES_MAX
 
 _PIECE_BYTES: Final = 64 << 10
 _GZIP: Final = 31
+_RECORD_START: Final = b"WARC/1."
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _CONTENT_LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$")
 _MANDATORY: Final = ("WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length")  # 5.1 to 5.5
@@ -111,6 +112,14 @@ def inflate_member(data: bytes) -> bytes:
     if inflater.unused_data:
         raise ValueError("more than one gzip member")
     return inflated
+
+
+def starts_record(data: bytes) -> bool:
+    """Whether these bytes begin a gzip member with a WARC record in it, as far as they go."""
+    try:
+        return isal_zlib.decompressobj(wbits=_GZIP).decompress(data, len(_RECORD_START)) == _RECORD_START
+    except isal_zlib.error:
+        return False
 
 
 def parse_record(data: bytes) -> Record:

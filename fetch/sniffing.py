@@ -1,4 +1,4 @@
-"""What a body without a usable Content-Type looks like (WHATWG MIME Sniffing §7.1, the parts a crawler meets).
+"""What a body without a usable Content-Type looks like (WHATWG MIME Sniffing §7.1, what a crawler meets).
 
 Only consulted when a server declares nothing: a declared type is believed, as the standard's
 `no-sniff` path does, since guessing over a declaration makes text files into pages.

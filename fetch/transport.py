@@ -21,27 +21,16 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable
-from ipaddress import ip_address
 from types import TracebackType
 from typing import Self
 
 from aiohttp import StreamReader
 
-from frontlog.avro.enums import Reason
 from frontlog.fetch.connector import Peer, PinnedConnector, PinnedProtocol, peer_of
-from frontlog.fetch.decoding import decode
-from frontlog.fetch.exchange import Exchange, Phase
-from frontlog.fetch.failures import EXPECTED, reason_of
-from frontlog.fetch.http_types import (
-    FetchFailed,
-    FetchRequest,
-    FetchResponse,
-    Limits,
-    Truncation,
-    answer_reason,
-    header_lines,
-)
-from frontlog.fetch.sniffing import sniff
+from frontlog.fetch.ending import Ending
+from frontlog.fetch.exchange import Exchange
+from frontlog.fetch.failures import EXPECTED
+from frontlog.fetch.http_types import FetchRequest, FetchResponse, Limits, Truncation, header_lines
 
 AUTHORITY_AND_TARGET = re.compile(r"(https?)://([^/?#]*)([^#]*)")
 TARGET = re.compile(r"[!-~]*")
@@ -101,7 +90,7 @@ class Transport:
         return ending.response(exchange, sending)
 
     async def _ask(
-        self, exchange: Exchange, peer: Peer, address: str, sending: bytes, ending: "Ending"
+        self, exchange: Exchange, peer: Peer, address: str, sending: bytes, ending: Ending
     ) -> None:
         """Connect, send, read; the connection is given back or closed however it ends."""
         connection, protocol = await self._connector.connect_to(peer)
@@ -145,7 +134,7 @@ def expect(protocol: PinnedProtocol, limits: Limits) -> None:
     )
 
 
-async def read_body(payload: StreamReader, exchange: Exchange, ending: "Ending") -> bool:
+async def read_body(payload: StreamReader, exchange: Exchange, ending: Ending) -> bool:
     """Read to the end or the cap, whatever length was declared; whether it was the end."""
     while True:
         data = await payload.readany()
@@ -158,80 +147,6 @@ async def read_body(payload: StreamReader, exchange: Exchange, ending: "Ending")
             return True
         else:
             raise payload.exception() or ConnectionResetError("closed inside the body")
-
-
-class Ending:
-    """How one fetch ended, as far as it is known."""
-
-    def __init__(self) -> None:
-        """All is well."""
-        self.truncated: Truncation | None = None
-        self.broken: tuple[Reason, str] | None = None
-        self.refused: tuple[Reason, str] | None = None
-        self.peer_address = ""
-        self.reused = False
-
-    def check_peer(self, exchange: Exchange, peer_address: str | None, address: str) -> None:
-        """The socket must be where the judge allowed it to be; anything else is refused, always."""
-        self.peer_address = peer_address or self.peer_address
-        if peer_address is None or peer_address == address:
-            return
-        if ip_address(peer_address) != ip_address(address):  # two spellings of one IPv6 address are equal
-            exchange.failure = Reason.BLOCKED_NETWORK, f"connected to {peer_address}, not {address}"
-
-    def unwanted(self, exchange: Exchange) -> bool:
-        """Whether the declared type of a 2xx answer is not wanted, so that its body is not read."""
-        head = exchange.head
-        assert head is not None
-        if not 200 <= head.status < 300 or not head.media_type or exchange.limits.wants(head.media_type):
-            return False
-        self.truncated = Truncation.LENGTH
-        self.refused = Reason.BAD_TYPE, head.media_type
-        return True
-
-    def explain(self, exchange: Exchange, exc: BaseException) -> None:
-        """Note why a body is not whole. Raises FetchFailed when there is no head to keep."""
-        ringing = exchange.alarm.expired()
-        if exchange.head is not None and exchange.failure is None:
-            reason, detail = (Reason.TIMEOUT, "total") if ringing else reason_of(exc)
-            self.truncated = Truncation.TIME if ringing else Truncation.DISCONNECT
-            self.broken = (Reason.TRUNCATED if reason is Reason.CONNECTION_RESET else reason), detail
-            return
-        reason, detail = exchange.failure or ((Reason.TIMEOUT, "") if ringing else reason_of(exc))
-        if reason is Reason.TIMEOUT:
-            detail = exchange.phase if exchange.phase in (Phase.CONNECT, Phase.FIRST_BYTE) else "total"
-        elif reason is Reason.CONNECTION_RESET:
-            detail += f"; {exchange.head_bytes} bytes of a head"
-            detail += "; on a kept connection" if self.reused else ""
-        raise FetchFailed(reason, detail, exchange.timings()) from exc
-
-    def response(self, exchange: Exchange, sending: bytes) -> FetchResponse:
-        """What came, decoded and judged. Raises FetchFailed for an answer that is not wanted."""
-        head, limits = exchange.head, exchange.limits
-        assert head is not None
-        timings = exchange.timings()
-        body = b"".join(exchange.chunks)
-        decoded = decode(body, head.content_codings, limits.decoded_bytes_max)
-        media_type = head.media_type or sniff(decoded.data)
-        if 200 <= head.status < 300 and media_type and not limits.wants(media_type):
-            self.refused = self.refused or (Reason.BAD_TYPE, f"{media_type}, by its bytes")
-        reason, detail = exchange.failure or self.refused or self.broken or answer_reason(self.truncated, decoded)
-        response = FetchResponse(
-            head=head,
-            request_head=sending,
-            body=body,
-            truncated=self.truncated,
-            decoded=decoded,
-            reason=reason,
-            detail=detail,
-            media_type=media_type,
-            timings=timings,
-            peer_address=self.peer_address,
-            reused=self.reused,
-        )
-        if reason in (Reason.BAD_TYPE, Reason.BLOCKED_NETWORK):
-            raise FetchFailed(reason, detail, timings, response if reason is Reason.BAD_TYPE else None)
-        return response
 
 
 def request_bytes(request: FetchRequest) -> bytes:

@@ -19,8 +19,8 @@ What is stored, and why so:
 - `WARC-Warcinfo-ID` is left out: a record is built before its segment is known, and the `warcinfo`
   at the start of each segment says the same.
 
-Compression is ISA-L's level 1: a page of 46 kB goes to 33 % in about 0.12 ms. Level 2 brings 0.4 % of
-the page for a fifth more time, zlib's level 6 brings 2 % for ten times the time.
+Compression is ISA-L's level 1: a page of 46 kB goes to 33 % in 0.12 ms; the whole exchange with its three
+digests takes 0.27 ms. Level 2 brings 0.4 % of the page, zlib's level 6 brings 2 % for ten times the time.
 """
 
 import base64

@@ -131,9 +131,10 @@ def check_url(raw: str | None, base: str | None, rules: str | None, jsonl: bool)
 @click.option("--user-agent", metavar="TOKEN", default="frontlog", show_default=True, help="Who asks.")
 @jsonl_flag
 def check_robots(url: str | None, robots_txt: BinaryIO | None, user_agent: str, jsonl: bool) -> None:
-    """Say whether a robots.txt allows a URL, and by which rule of which group.
+    """Say whether a robots.txt allows a URL.
 
-    {robots_txt | robots_b64, user_agent, url} gives {allowed, rule, line, group}.
+    And by which rule of which group: {robots_txt | robots_b64, user_agent, url} gives {allowed, rule, line,
+    group}.
     """
     _run("robots", _asked(url, url=url, robots_b64=_bytes_of(robots_txt), user_agent=user_agent), jsonl)
 
@@ -144,9 +145,10 @@ def check_robots(url: str | None, robots_txt: BinaryIO | None, user_agent: str, 
 @click.option("--content-type", metavar="TYPE", help="The page's Content-Type header.")
 @jsonl_flag
 def check_links(url: str | None, html: BinaryIO | None, content_type: str | None, jsonl: bool) -> None:
-    """Say which links a page has, as URLs before any identity rule.
+    """Say which links a page has.
 
-    {html | html_b64, url, content_type?} gives {base, links: [{url, anchor, rel, kind}]}.
+    As URLs before any identity rule: {html | html_b64, url, content_type?} gives {base, links: [{url, anchor,
+    rel, kind}]}.
     """
     _run("links", _asked(url, url=url, html_b64=_bytes_of(html), content_type=content_type), jsonl)
 
@@ -159,8 +161,9 @@ def check_links(url: str | None, html: BinaryIO | None, content_type: str | None
 def check_address(
     url: str | None, resolved: tuple[str, ...], allow_addresses: tuple[str, ...], jsonl: bool
 ) -> None:
-    """Say whether a URL may be fetched from the addresses that its host has.
+    """Say whether a URL may be fetched from addresses.
 
-    {url, resolved: [...]} gives {verdict: allow | refuse, reason, addresses}. Nothing is looked up.
+    {url, resolved: [...]} gives {verdict: allow | refuse, reason, addresses}; `resolved` is what its host
+    resolves to. Nothing is looked up.
     """
     _run("address", _asked(url, url=url, resolved=list(resolved)), jsonl, allow_addresses)

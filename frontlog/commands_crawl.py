@@ -116,19 +116,22 @@ def check_seeds(urls: Iterable[str]) -> list[str]:
     return [_check_seed(url.strip()) for url in urls]
 
 
+def _is_url(text: str) -> bool:
+    try:
+        return bool(ada_url.URL(text).hostname)
+    except ValueError:
+        return False
+
+
 def _check_seed(url: str) -> str:
     if len(url) > URL_CHARS_MAX:
         raise ConfigError(f"{url[:80]}...: {len(url)} characters; a URL has at most {URL_CHARS_MAX}")
     try:
         parsed = ada_url.URL(url)
     except ValueError:
-        try:
-            ada_url.URL(f"https://{url}")
-        except ValueError:
-            raise ConfigError(
-                f"{url!r}: not a URL; give an absolute one, such as https://example.org/"
-            ) from None
-        raise ConfigError(f"{url!r}: a URL has a scheme; did you mean https://{url}?") from None
+        guess = f"https://{url}"
+        hint = f"did you mean {guess}?" if _is_url(guess) and "://" not in url else "give an absolute one"
+        raise ConfigError(f"{url!r}: not a URL such as https://example.org/; {hint}") from None
     if parsed.protocol not in ("http:", "https:"):
         hint = f"; did you mean https://{url}?" if "://" not in url else ""
         raise ConfigError(f"{url!r}: only http and https can be crawled{hint}")

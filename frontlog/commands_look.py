@@ -241,10 +241,10 @@ def replay() -> None:
 @click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
 @json_flag
 def rebuild(folder: Path, new: Path, as_json: bool) -> None:
-    """Fold the log of DIR into a NEW folder, and say whether the result is equal.
+    """Fold the log of DIR into a NEW folder.
 
-    NEW gets the log and the tables and can be crawled on; the archive is not copied. Exit code 1: the digests
-    differ from those that the log carries.
+    It says whether the result is equal. NEW gets the log and the tables and can be crawled on; the archive is
+    not copied. Exit code 1: the digests differ from those that the log carries.
     """
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise ConfigError(f"{new}: not an empty folder; name a new one")

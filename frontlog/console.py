@@ -160,7 +160,7 @@ class LiveDisplay(Display):
         """A line that names the folder and the user agent; then the display."""
         if self._quiet:
             return
-        self._console.print(start_line(folder, config, resumed=resumed), markup=False, soft_wrap=True)
+        self._say(start_line(folder, config, resumed=resumed))
         # The display draws itself from a thread of its own, so `progress` and `note` only store.
         self._live = Live(
             get_renderable=self.render, console=self._console, refresh_per_second=4, transient=True
@@ -197,14 +197,18 @@ class LiveDisplay(Display):
         """The summary in words, where the display was."""
         self._end()
         for line in summary_lines(summary, folder):
-            self._console.print(line, markup=False, soft_wrap=True)
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        """Word for word: a URL is neither markup nor something to colour."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _end(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
             for note in self._notes:
-                self._console.print(note, markup=False, soft_wrap=True)
+                self._say(note)
 
 
 def start_line(folder: Path, config: Config, *, resumed: bool) -> str:

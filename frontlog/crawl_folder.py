@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+import ada_url
+
 from frontlog.config import COMMAND_LINE, Config, Given, build, read_file
 from frontlog.errors import ConfigError
 from frontlog.state.owner_lock import FILE as LOCK_FILE
@@ -141,8 +143,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def default_folder(url: str) -> Path:
     """Where a crawl goes when no folder is named: `crawls/HOST`, with the port if one is written."""
-    authority = re.sub(r"^[a-z]+://", "", url.strip().lower()).partition("/")[0].rpartition("@")[2]
-    name = re.sub(r"[^a-z0-9.]+", "-", re.split(r"[?#]", authority)[0]).strip("-.")
+    name = re.sub(r"[^a-z0-9.-]+", "-", ada_url.URL(url).host).strip("-.")
     if not name:
         raise ConfigError(f"{url}: no host to name the folder after; name one with --out")
     return Path("crawls") / name

@@ -1,9 +1,10 @@
 """The pages of the demo site: the table in `frontlog/site/pages.toml`, and the answers that are made of it.
 
 Fields of a page: `at`, host letter and path; `count` makes that many pages, with {n}, {next} and {story}
-filled in; `title`, `text`, `links`, `head` and `body` make the HTML; `status`, `location`, `retry_after`,
-`fails` (that many failures, then 200; 0: always), `delay_ms`, `type`, `charset`, `gzip`, `fill_bytes` and
-`calendar` say how it is answered; `says` is for people. A host `x` stands for its address in hrefs as `{x}`.
+filled in ({next} is 1 after the last, or after `of`); `title`, `text`, `links`, `head` and `body` make the
+HTML; `status`, `location`, `retry_after`, `fails` (that many failures, then 200; 0: always), `delay_ms`,
+`type`, `charset`, `gzip`, `fill_bytes` and `calendar` say how it is answered; `says` is for people. A host
+`x` stands for its address in hrefs as `{x}`.
 """
 
 import gzip
@@ -34,6 +35,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: str
     says: str = ""
     count: int = 0
+    of: int = 0
     title: str = ""
     text: str = ""
     links: tuple[str, ...] = ()
@@ -80,7 +82,7 @@ def _series(page: Page) -> list[Page]:
     made: list[Page] = []
     for n in range(1, page.count + 1):
         story = " ".join(_STORIES[(n * k) % len(_STORIES)] for k in (1, 2, 3))
-        words = {"{n}": str(n), "{next}": str(n % page.count + 1), "{story}": story}
+        words = {"{n}": str(n), "{next}": str(n % (page.of or page.count) + 1), "{story}": story}
         made.append(
             msgspec.structs.replace(
                 page,

@@ -1,7 +1,6 @@
 """One run of an embedded crawl: opens everything, fetches until an end is reached, closes everything.
 
-The main thread runs the event loop that fetches; each shard has a thread; the archive has one; pages are parsed in
-processes. A run ends when nothing is left, when what is left must wait longer than a person would, when the pages that
+One event loop fetches and decides; the archive has a thread; pages are parsed in processes. A run ends when nothing is left, when what is left must wait longer than a person would, when the pages that
 were asked for are there, or when it is told to stop.
 """
 
@@ -107,11 +106,8 @@ class _Run:
         transport = Transport()
         resolver = Resolver(self.config.options.fetch.resolve)
         try:
-            self.host.start(
-                hand_out=lambda leases: _threadsafe(loop, self._begin, leases),
-                failed=lambda exc: _threadsafe(loop, self._fail, exc),
-            )
-            emitter = ShardEmitter(dict(enumerate(self.host.threads[:-1])), self.host.content)
+            self.host.start(hand_out=self._begin, failed=self._fail)
+            emitter = ShardEmitter(dict(enumerate(self.host.runners[:-1])), self.host.content)
             self.pipeline = Pipeline(rules, self.clock.now_ms, transport, resolver, self.archive, self.parsers, emitter)
             self.host.seed(seeds)
             end = await self._until_end(woken)
@@ -123,7 +119,7 @@ class _Run:
         return self.watch.summary(end)
 
     def _begin(self, leases: list[Lease]) -> None:
-        """Start fetching; called in the loop once the log has the leases."""
+        """Start fetching; called once the log has the leases."""
         for lease in leases:
             task = asyncio.create_task(self._one(lease))
             self.tasks.add(task)
@@ -140,8 +136,8 @@ class _Run:
             self._fail(exc)
         finally:
             self.host.slots.give_back()
-            for thread in self.host.threads:
-                thread.wake()
+            for runner in self.host.runners:
+                runner.wake()
 
     def _fail(self, exc: BaseException) -> None:
         """Something that nobody expected: end the run; the log decides at the next start."""
@@ -195,8 +191,8 @@ class _Run:
         await self.parsers.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.archive.close)
-        await loop.run_in_executor(None, self.watch.last_look)
-        await loop.run_in_executor(None, self.host.stop)
+        self.watch.last_look()
+        self.host.stop()
 
 
 def _threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:

@@ -75,7 +75,7 @@ class Watch:
                 pages_per_s=(self._pages - self._recent[0][1]) / spent if spent else 0.0, in_flight=in_flight,
                 hosts=self._survey.hosts, waiting=self._waiting(), waiting_hosts=len(self._survey.waiting),
                 wire_bytes_run=self._wire_bytes, log_bytes=self._log_bytes(), archive_bytes=self._archive_bytes()[0],
-                rejects=sum(t.rejects for t in self._host.threads),
+                rejects=sum(t.rejects for t in self._host.runners),
             )
         )  # fmt: skip
 
@@ -146,5 +146,5 @@ class Watch:
             counts=survey.state_counts(), pages_run=self._pages, wire_bytes_run=self._wire_bytes, hosts=survey.hosts,
             documents=survey.documents, duplicates=max(0, survey.urls_with_text - survey.documents), waiting=self._waiting(),
             waiting_hosts=len(survey.waiting), log_bytes=self._final_log_bytes, archive_bytes=archive_bytes, archive_files=files,
-            rejects=sum(t.rejects for t in self._host.threads), example_url=self._example,
+            rejects=sum(t.rejects for t in self._host.runners), example_url=self._example,
         )  # fmt: skip

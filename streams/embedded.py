@@ -1,4 +1,4 @@
-"""The embedded host: every shard of a crawl in this process, one thread each (DESIGN §3).
+"""The embedded host: every shard of a crawl in this process (DESIGN §3).
 
     crawl folder/log/frontier-0 …   one LMDB environment a shard, log and tables together
     crawl folder/archive            WARC segments
@@ -23,7 +23,7 @@ from frontlog.streams.batching import Offered
 from frontlog.streams.clock import Clock
 from frontlog.streams.options import Config
 from frontlog.streams.shard import Answer, Delivery, Shard
-from frontlog.streams.shard_thread import ShardThread
+from frontlog.streams.shard_runner import ShardRunner
 from frontlog.streams.slots import Slots
 from frontlog.streams.survey import Survey, look_at_hosts
 from frontlog.streams.topics import CONTENT_PARTITIONS, Role, shard_name
@@ -41,7 +41,7 @@ def process_name(started_ms: int) -> str:
 
 
 class EmbeddedHost:
-    """Opens the shards of a folder and runs their threads. The folder's lock is held by the caller."""
+    """Opens the shards of a folder and runs them in the running event loop. The folder's lock is held by the caller."""
 
     def __init__(self, folder: Path, config: Config, clock: Clock) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class EmbeddedHost:
         self.owner = process_name(clock.now_ms())
         self.partitions = config.options.log.partitions
         self.shards: list[Shard] = []
-        self.threads: list[ShardThread] = []
+        self.runners: list[ShardRunner] = []
         self.slots = Slots(config.options.fetch.slots)
         self.failure: BaseException | None = None
 
@@ -92,27 +92,27 @@ class EmbeddedHost:
         return [shard for shard in self.shards if shard.role is Role.FRONTIER]
 
     @property
-    def content(self) -> ShardThread:
-        """The thread of content's shard."""
-        return self.threads[-1]
+    def content(self) -> ShardRunner:
+        """The runner of content's shard."""
+        return self.runners[-1]
 
     def start(self, hand_out: Callable[[list[Lease]], None], failed: Callable[[BaseException], None]) -> None:
-        """Start the threads. `hand_out` and `failed` are called from them."""
+        """Start running the shards."""
         share = max(1, self.slots.total // self.partitions)
         for shard in self.shards:
-            self.threads.append(
-                ShardThread(
+            self.runners.append(
+                ShardRunner(
                     shard, self.slots, commit_delay_ms=self.config.options.log.commit_delay_ms, hand_out=hand_out,
                     share=share, deliver=self._deliver, failed=failed,
                 )
             )  # fmt: skip
-        for thread in self.threads:
-            thread.start()
+        for runner in self.runners:
+            runner.start()
 
     def _deliver(self, delivery: Delivery, answer: Answer) -> bool:
         """Offer an outbox's input to the frontier shard that it is for."""
         offered = Offered(delivery.topic, delivery.key, delivery.value)
-        return self.threads[delivery.partition].offer(offered, answer, 0)
+        return self.runners[delivery.partition].offer(offered, answer)
 
     def seed(self, seeds: Sequence[str]) -> None:
         """Offer seeds; those that are known change nothing. Raises ConfigError for what is no URL."""
@@ -124,26 +124,25 @@ class EmbeddedHost:
             event = seed_discovery(f"{now_ms} {found.identity}", raw, found, SourceKind.SEED, now_ms)
             partition = partition_of(site_of(found.host), self.partitions)
             offered = Offered(Topic.DISCOVERIES, found.origin_key.encode(), encode(event), event)
-            self.threads[partition].offer(offered, None)
+            self.runners[partition].offer(offered, None)
 
     def idle(self) -> bool:
         """Whether no shard has anything to decide, commit or deliver."""
-        return all(t.idle and not t.shard.waiting() for t in self.threads)
+        return all(runner.idle() for runner in self.runners)
 
     def next_ready_ms(self) -> int | None:
         """When the first host of any shard can be claimed; None: nothing waits."""
-        times = [t.next_ready_ms for t in self.threads if t.next_ready_ms is not None]
+        times = [t.next_ready_ms for t in self.runners if t.next_ready_ms is not None]
         return min(times, default=None)
 
     def full(self) -> str:
         """Why a shard can't commit at the moment; empty when all can."""
-        return next((t.full for t in self.threads if t.full), "")
+        return next((t.full for t in self.runners if t.full), "")
 
     def stop(self) -> None:
-        """End the threads, committing what waits, and close the stores."""
-        for thread in self.threads:
-            thread.stop()
-        for thread in self.threads:
-            thread.join()
+        """Commit what waits, end the runners and close the stores."""
+        for runner in self.runners:
+            runner.end()
         for shard in self.shards:
+            shard.fail_waiting(RuntimeError("the crawl has ended"))
             shard.close()

@@ -18,7 +18,7 @@ FULL_RETRY_S = 0.02
 class Target(Protocol):
     """A shard that inputs can be offered to."""
 
-    def offer(self, offered: Offered, answer: Callable[[Exception | None], None] | None, wait_s: float | None = None) -> bool: ...
+    def offer(self, offered: Offered, answer: Callable[[Exception | None], None] | None) -> bool: ...
 
 
 class ShardEmitter:
@@ -44,11 +44,10 @@ class ShardEmitter:
         await self._offer([(self._frontier[partition], Offered(Topic.FETCH_RESULTS, key.encode(), encode(event), event))])
 
     async def _offer(self, inputs: list[tuple[Target, Offered]]) -> None:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         left = len(inputs)
 
-        def settle(error: Exception | None) -> None:
+        def answer(error: Exception | None) -> None:
             nonlocal left
             left -= 1
             if done.done():
@@ -58,13 +57,7 @@ class ShardEmitter:
             elif left == 0:
                 done.set_result(None)
 
-        def answer(error: Exception | None) -> None:
-            try:
-                loop.call_soon_threadsafe(settle, error)
-            except RuntimeError:
-                return  # the loop is closed: the process is ending and nobody waits
-
         for target, offered in inputs:
-            while not target.offer(offered, answer, 0):
+            while not target.offer(offered, answer):
                 await asyncio.sleep(FULL_RETRY_S)
         await done

@@ -12,10 +12,9 @@ What a crash leaves, and who mends it (embedded: log and tables are one commit):
 | after the commit, before the outbox is delivered  | the outbox             | delivered again; a repeat changes nothing|
 | after a delivery, before it is noted              | the outbox             | delivered again; a repeat changes nothing|
 
-A shard is used by one thread; `offer` alone may be called from others.
+A shard is used by one thread.
 """
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -80,8 +79,6 @@ class Shard:
         self.settings = settings
         self.name = shard_name(role, partition)
         self.head = heads.Head()
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
         self._offered: deque[Waiting] = deque()
         self._poison: dict[Cause, str] = {}
         self.poisoned: list[str] = []
@@ -138,14 +135,13 @@ class Shard:
             made.take([partitions_machine.settle_settings(made.tables, made.ctx, self.settings)])
             made.take(partitions_machine.release_all(made.tables, made.ctx))
 
-    def offer(self, offered: Offered, answer: Answer | None = None, *, wait_s: float | None = None) -> bool:
-        """Put an input into the queue for the next batch; False when the queue stayed full for `wait_s`.
-        `answer` is called from the shard's thread: None once the input is durable, else what went wrong."""
-        with self._room:
-            if len(self._offered) >= OFFERED_MAX and not self._room.wait_for(lambda: len(self._offered) < OFFERED_MAX, wait_s):
-                return False
-            self._offered.append(Waiting(offered, answer))
-            return True
+    def offer(self, offered: Offered, answer: Answer | None = None) -> bool:
+        """Put an input into the queue for the next batch; False when the queue is full.
+        `answer` is called when the input is durable, with None, or with what went wrong."""
+        if len(self._offered) >= OFFERED_MAX:
+            return False
+        self._offered.append(Waiting(offered, answer))
+        return True
 
     def waiting(self) -> int:
         """Inputs in the queue."""
@@ -159,28 +155,20 @@ class Shard:
             return log.bounds(Topic.CONTROL, self.partition)[1] > position
 
     def step(self, wanted: int) -> Done:
-        """One batch: everything offered by now, and claims for `wanted` slots. Answers are given after the commit."""
-        with self._room:
-            taken = list(self._offered)
-            self._offered.clear()
-            self._room.notify_all()
-        try:
-            done = self._commit([w.offered for w in taken], wanted, _ordinary)
-        except Exception as exc:
-            with self._room:  # nothing was written: the same inputs are tried again, in their order
-                self._offered.extendleft(reversed(taken))
-            raise exc
+        """One batch: everything offered by now, and claims for `wanted` slots. Answers are given after the commit.
+        On an error nothing was written, and the same inputs are tried again with the next batch."""
+        taken = list(self._offered)
+        done = self._commit([w.offered for w in taken], wanted, _ordinary)
         for one in taken:
+            self._offered.popleft()
             if one.answer is not None:
                 one.answer(None)
         return done
 
     def fail_waiting(self, error: Exception) -> None:
         """Tell everyone who still waits that nothing comes any more."""
-        with self._room:
-            taken = list(self._offered)
-            self._offered.clear()
-        for one in taken:
+        while self._offered:
+            one = self._offered.popleft()
             if one.answer is not None:
                 one.answer(error)
 

@@ -212,7 +212,7 @@ FRAMING = [b"Transfer-Encoding: chunked\r\n", b"Content-Length: 3\r\n", b"Conten
 JUNK = st.lists(st.sampled_from(TOKENS + FRAMING) | st.binary(max_size=5), max_size=14).map(b"".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(JUNK, JUNK)
 def test_whatever_a_head_holds_every_reader_finds_the_same_payload(junk: bytes, body: bytes) -> None:
     capture = exchange(HTML + junk, body)

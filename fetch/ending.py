@@ -1,0 +1,105 @@
+"""How a fetch ended: what came, what broke it, and whether the caller gets an answer or a failure."""
+
+from ipaddress import ip_address
+
+from frontlog.avro.enums import Reason
+from frontlog.fetch.decoding import Decoded, DecodeStatus, decode
+from frontlog.fetch.exchange import Exchange, Phase
+from frontlog.fetch.failures import reason_of
+from frontlog.fetch.http_types import FetchFailed, FetchResponse, Truncation
+from frontlog.fetch.sniffing import sniff
+
+
+class Ending:
+    """How one fetch ended, as far as it is known."""
+
+    def __init__(self) -> None:
+        """All is well."""
+        self.truncated: Truncation | None = None
+        self.broken: tuple[Reason, str] | None = None
+        self.refused: tuple[Reason, str] | None = None
+        self.peer_address = ""
+        self.reused = False
+
+    def check_peer(self, exchange: Exchange, peer_address: str | None, address: str) -> None:
+        """The socket must be where the judge allowed it to be; anything else is refused, always."""
+        self.peer_address = peer_address or self.peer_address
+        if peer_address is None or peer_address == address:
+            return
+        if ip_address(peer_address) != ip_address(address):  # two spellings of one IPv6 address are equal
+            exchange.failure = Reason.BLOCKED_NETWORK, f"connected to {peer_address}, not {address}"
+
+    def unwanted(self, exchange: Exchange) -> bool:
+        """Whether the declared type of a 2xx answer is not wanted, so that its body is not read."""
+        head = exchange.head
+        assert head is not None
+        if not 200 <= head.status < 300 or not head.media_type or exchange.limits.wants(head.media_type):
+            return False
+        self.truncated = Truncation.LENGTH
+        self.refused = Reason.BAD_TYPE, head.media_type
+        return True
+
+    def explain(self, exchange: Exchange, exc: BaseException) -> None:
+        """Note why a body is not whole. Raises FetchFailed when there is no head to keep."""
+        ringing = exchange.alarm.expired()
+        if exchange.head is not None and exchange.failure is None:
+            reason, detail = (Reason.TIMEOUT, "total") if ringing else reason_of(exc)
+            self.truncated = Truncation.TIME if ringing else Truncation.DISCONNECT
+            self.broken = (Reason.TRUNCATED if reason is Reason.CONNECTION_RESET else reason), detail
+            return
+        reason, detail = exchange.failure or ((Reason.TIMEOUT, "") if ringing else reason_of(exc))
+        if reason is Reason.TIMEOUT:
+            detail = exchange.phase if exchange.phase in (Phase.CONNECT, Phase.FIRST_BYTE) else "total"
+        elif reason is Reason.CONNECTION_RESET:
+            detail += f"; {exchange.head_bytes} bytes of a head"
+            detail += "; on a kept connection" if self.reused else ""
+        raise FetchFailed(reason, detail, exchange.timings()) from exc
+
+    def response(self, exchange: Exchange, sending: bytes) -> FetchResponse:
+        """What came, decoded and judged. Raises FetchFailed for an answer that is not wanted."""
+        head, limits = exchange.head, exchange.limits
+        assert head is not None
+        timings = exchange.timings()
+        body = b"".join(exchange.chunks)
+        decoded = decode(body, head.content_codings, limits.decoded_bytes_max)
+        media_type = head.media_type or sniff(decoded.data)
+        if 200 <= head.status < 300 and media_type and not limits.wants(media_type):
+            self.refused = self.refused or (Reason.BAD_TYPE, f"{media_type}, by its bytes")
+        reason, detail = (
+            exchange.failure or self.refused or self.broken or answer_reason(self.truncated, decoded)
+        )
+        response = FetchResponse(
+            head=head,
+            request_head=sending,
+            body=body,
+            truncated=self.truncated,
+            decoded=decoded,
+            reason=reason,
+            detail=detail,
+            media_type=media_type,
+            timings=timings,
+            peer_address=self.peer_address,
+            reused=self.reused,
+        )
+        if reason in (Reason.BAD_TYPE, Reason.BLOCKED_NETWORK):
+            raise FetchFailed(reason, detail, timings, response if reason is Reason.BAD_TYPE else None)
+        return response
+
+
+def answer_reason(truncated: Truncation | None, decoded: Decoded) -> tuple[Reason, str]:
+    """(reason, detail) of an answer whose head came: the first thing that is wrong with its body."""
+    if truncated is not None:
+        return {
+            Truncation.LENGTH: (Reason.OVERSIZE, "body"),
+            Truncation.TIME: (Reason.TIMEOUT, "total"),
+            Truncation.DISCONNECT: (Reason.TRUNCATED, "closed inside the body"),
+        }[truncated]
+    match decoded.status:
+        case DecodeStatus.OK | DecodeStatus.PLAIN_DESPITE_HEADER:
+            return Reason.OK, ""
+        case DecodeStatus.OVERSIZE:
+            return Reason.OVERSIZE, "decoded body"
+        case DecodeStatus.TRUNCATED:
+            return Reason.TRUNCATED, "coded data ends early"
+        case DecodeStatus.CORRUPT | DecodeStatus.UNKNOWN_ENCODING:
+            return Reason.DECODE_FAILED, f"{decoded.status}: {', '.join(decoded.chain)}"
