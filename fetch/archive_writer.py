@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from frontlog.avro.errors import Retriable
+from frontlog.avro.errors import Retriable, StoreFull
 from frontlog.avro.events import BodyRef
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.warc import Capture
@@ -77,7 +77,7 @@ class ArchiveWriter:
                     return
                 batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
             try:
-                refs = [self.archive.append(one.build()) for one in batch]
+                refs = [self._append(one.build()) for one in batch]
                 self._flush()
             except BaseException as exc:
                 self.failed = exc
@@ -87,6 +87,14 @@ class ArchiveWriter:
                 _tell(batch, [exc] * len(batch))
                 return
             _tell(batch, refs)
+
+    def _append(self, capture: Capture) -> BodyRef:
+        """Append; when as much waits as may, write that first."""
+        try:
+            return self.archive.append(capture)
+        except StoreFull:
+            self._flush()
+            return self.archive.append(capture)
 
     def _flush(self) -> None:
         """Flush, again and again while there is no room; stopping gives up."""

@@ -141,11 +141,11 @@ class Peer:
         self.port = port
         self.server_hostname = host
         self._is_ssl = scheme == "https"
-        self.bad_name: UnicodeError | None = None
+        self.bad_name = ""
         try:
             host.rstrip(".").encode("idna")  # as ssl does, but there a name that fails leaks the socket
         except UnicodeError as exc:
-            self.bad_name = exc
+            self.bad_name = f"{host[:80]!r} is no TLS server name: {exc}"
         self.connection_key = ConnectionKey(address, port, self._is_ssl, True, None, None, None, host)
 
     def is_ssl(self) -> bool:
@@ -179,8 +179,8 @@ class PinnedConnector(TCPConnector):
 
     async def connect_to(self, peer: Peer) -> tuple[Connection, PinnedProtocol]:
         """A kept connection that is still good, or a new one. Raises what aiohttp raises."""
-        if peer.bad_name is not None and peer.is_ssl():
-            raise peer.bad_name
+        if peer.bad_name and peer.is_ssl():
+            raise ssl.SSLError(peer.bad_name)
         while True:
             connection = await self.connect(cast(ClientRequest, peer), [], NO_TIMEOUT)
             protocol = connection.protocol

@@ -115,27 +115,24 @@ def inflate_http(data: bytes, bytes_max: int) -> Outcome:
 
 def unbrotli(data: bytes, bytes_max: int) -> Outcome:
     """Undo br (RFC 7932), slice by slice, since the decoder gives nothing of a slice that fails."""
-    decoder, out, size, status = brotli.Decompressor(), list[bytes](), 0, DecodeStatus.TRUNCATED
+    decoder, out, size = brotli.Decompressor(), list[bytes](), 0
     try:
         for part in slices(data, SLICE_BYTES):
-            while size <= bytes_max:
-                piece = decoder.process(part, output_buffer_limit=SLICE_BYTES)
+            while piece := decoder.process(part, output_buffer_limit=SLICE_BYTES):
                 out.append(piece)
                 size += len(piece)
-                if decoder.is_finished():
-                    status = DecodeStatus.OK
-                if status is DecodeStatus.OK or decoder.can_accept_more_data():
+                if size > bytes_max:
+                    return b"".join(out)[:bytes_max], DecodeStatus.OVERSIZE
+                if decoder.is_finished():  # what follows the end is junk
                     break
-                part = b""
-            if size > bytes_max:
-                return b"".join(out)[:bytes_max], DecodeStatus.OVERSIZE
-            if status is DecodeStatus.OK:  # what follows the end is junk
-                break
+                part = b""  # what it holds back comes first
+            if decoder.is_finished():
+                return b"".join(out), DecodeStatus.OK
     except brotli.error:
-        status = DecodeStatus.CORRUPT
         if looks_plain(data):
             return data, DecodeStatus.PLAIN_DESPITE_HEADER
-    return b"".join(out), status
+        return b"".join(out), DecodeStatus.CORRUPT
+    return b"".join(out), DecodeStatus.TRUNCATED
 
 
 def inflate(data: memoryview, form: int, bytes_max: int) -> tuple[int, list[bytes], DecodeStatus]:

@@ -49,14 +49,13 @@ BY_CLASS: tuple[tuple[type[BaseException], Reason], ...] = (
     (ClientSSLError, Reason.TLS_FAILED),
     (ssl.SSLError, Reason.TLS_FAILED),
     (ServerFingerprintMismatch, Reason.TLS_FAILED),
-    (UnicodeError, Reason.TLS_FAILED),  # a name that cannot be a TLS server name
     (HttpProcessingError, Reason.PROTOCOL_ERROR),
     (ClientPayloadError, Reason.TRUNCATED),
+    (TimeoutError, Reason.TIMEOUT),
     (ServerDisconnectedError, Reason.CONNECTION_RESET),
     (ConnectionRefusedError, Reason.CONNECTION_REFUSED),
     (ConnectionError, Reason.CONNECTION_RESET),
     (ClientConnectionError, Reason.CONNECTION_RESET),
-    (TimeoutError, Reason.TIMEOUT),
     (OSError, Reason.CONNECTION_RESET),
 )
 EXPECTED: tuple[type[BaseException], ...] = tuple(dict.fromkeys(kind for kind, _ in BY_CLASS))

@@ -67,7 +67,7 @@ class FetchRequest:
     port: int
     address: str
     headers: Headers = ()
-    method: str = "GET"
+    method: Literal["GET"] = "GET"
     started_ms: int = 0
 
 

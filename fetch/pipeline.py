@@ -26,7 +26,7 @@ from frontlog.fetch.parse_job import Job, Parsed
 from frontlog.fetch.parser_pool import ParserFailed, ParserPool
 from frontlog.fetch.resolver import ResolveError, Resolver
 from frontlog.fetch.transport import Transport
-from frontlog.fetch.warc import Capture, build_exchange
+from frontlog.fetch.warc import Capture, Earlier, build_exchange
 from frontlog.processors.leased import Lease
 from frontlog.processors.redirects import next_hop
 from frontlog.processors.results import REDIRECTS
@@ -161,11 +161,14 @@ class Pipeline:
     async def _store(self, lease: Lease, answer: FetchResponse) -> BodyRef:
         """Make the exchange durable."""
 
+        known = bool(lease.earlier_ms and (lease.etag or lease.last_modified))
+        earlier = Earlier(target_uri=lease.requested, date_ms=lease.earlier_ms) if known else None
+
         def build() -> Capture:
             return build_exchange(
                 capture_id=f"{self.rules.crawl}/{attempt_id(lease)}", target_uri=lease.requested, started_ms=answer.timings.sent_ms,
                 ip_address=lease.address, request_head=answer.request_head, response_head=answer.head.raw, body=answer.body,
-                truncated=answer.truncated.value if answer.truncated else "", payload_type=answer.media_type,
+                truncated=answer.truncated.value if answer.truncated else "", earlier=earlier,
             )  # fmt: skip
 
         return await self._archive.store(build)

@@ -26,6 +26,7 @@ from typing import Self
 
 from aiohttp import StreamReader
 
+from frontlog.avro.errors import Retriable
 from frontlog.fetch.connector import Peer, PinnedConnector, PinnedProtocol, peer_of
 from frontlog.fetch.ending import Ending
 from frontlog.fetch.exchange import Exchange
@@ -57,6 +58,7 @@ class Transport:
         idle_ms: int = 15_000,
     ) -> None:
         """At most `connections_max` sockets in use, and `idle_max` kept for `idle_ms` for a next request."""
+        self._closed = False
         self._connector = PinnedConnector(ssl_context(), connections_max, idle_max, idle_ms)
 
     async def __aenter__(self) -> Self:
@@ -70,11 +72,12 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; fetches under way fail."""
+        """Close every connection. Fetches under way raise Retriable: no host is to blame."""
+        self._closed = True
         await self._connector.close()
 
     async def fetch(self, request: FetchRequest, limits: Limits) -> FetchResponse:
-        """Fetch once. Raises FetchFailed; Retriable when this machine is at its limits, not the host.
+        """Fetch once. Raises FetchFailed; Retriable when this machine is at its limits, or stopping.
 
         ValueError: the request itself is malformed (address, target, header), which is the caller's bug.
         """
@@ -86,6 +89,8 @@ class Transport:
             async with exchange.alarm:
                 await self._ask(exchange, peer, request.address, sending, ending)
         except EXPECTED as exc:
+            if self._closed:
+                raise Retriable("the transport was closed") from exc
             ending.explain(exchange, exc)
         return ending.response(exchange, sending)
 
@@ -111,7 +116,8 @@ class Transport:
             if ending.unwanted(exchange):
                 return
             keep = await read_body(payload, exchange, ending) and exchange.keep
-            ending.check_peer(exchange, protocol.peer_address() if keep else address, address)
+            if keep:
+                ending.check_peer(exchange, protocol.peer_address(), address)
         finally:
             if keep and exchange.failure is None:
                 protocol.exchange = None

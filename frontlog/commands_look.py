@@ -165,7 +165,7 @@ def story_lines(line: Line) -> list[str]:
     return texts
 
 
-def _teller(as_json: bool) -> tuple[Tell, Callable[[], None]]:
+def teller(as_json: bool) -> tuple[Tell, Callable[[], None]]:
     """A function that shows how far it has come, on stderr and only to a person; and what takes it down."""
     if as_json or not sys.stderr.isatty():
         return lambda _: None, lambda: None
@@ -180,7 +180,7 @@ def _teller(as_json: bool) -> tuple[Tell, Callable[[], None]]:
 
 
 def _verify(folder: Path, deep: bool, as_json: bool) -> None:
-    tell, end = _teller(as_json)
+    tell, end = teller(as_json)
     try:
         report = machinery.verify(folder, deep, tell)
     finally:
@@ -248,7 +248,7 @@ def rebuild(folder: Path, new: Path, as_json: bool) -> None:
     """
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise ConfigError(f"{new}: not an empty folder; name a new one")
-    tell, end = _teller(as_json)
+    tell, end = teller(as_json)
     try:
         rebuilt = machinery.rebuild(folder, new, tell)
     finally:

@@ -66,6 +66,7 @@ def demo(folder: Path | None, quiet: bool, as_json: bool | None) -> None:
         write_whole(folder / DEMO_FILE, json.dumps({"port": site.port}) + "\n")
         click.echo(f"frontlog: serving the demo site at {' '.join(site.seeds)}", err=True)
         display = choose(as_json=as_json, quiet=quiet, out=sys.stdout)
+        display.again = "demo"  # without its site, the crawl would find nobody at home
         summary = run(folder, site.seeds, dict(DEMO_SETTINGS), display, warn=False)
     if summary.end is End.STOPPED_NOW:
         raise click.exceptions.Exit(STOPPED_NOW)

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from frontlog.streams.options import Config
 from frontlog.streams.summary import Progress, Summary
-from frontlog.wording import progress_line, summary_lines, waiting_line
+from frontlog.wording import progress_line, summary_lines, waiting_line, worth_saying
 
 __all__ = ["Display", "JsonDisplay", "LiveDisplay", "TextDisplay", "choose", "json_line"]
 
@@ -45,6 +45,9 @@ def json_line(event: str, value: msgspec.Struct | dict[str, Any]) -> str:
 
 class Display:
     """What `frontlog crawl` talks to. A context manager, since a live display must be taken down."""
+
+    again = "crawl"
+    """The command that goes on with this crawl, for the summary."""
 
     def __init__(self, out: TextIO, *, quiet: bool) -> None:
         self._out = out
@@ -73,8 +76,14 @@ class Display:
         """Say how it ended."""
 
     def _print(self, text: str) -> None:
-        self._out.write(text + "\n")
-        self._out.flush()
+        try:
+            self._out.write(text + "\n")
+            self._out.flush()
+        except BrokenPipeError:
+            # Nobody reads on, as behind `| head`. That is no reason to end a crawl; what Python still holds
+            # back of the text would raise again at exit.
+            with Path(os.devnull).open("w") as nowhere:
+                os.dup2(nowhere.fileno(), self._out.fileno())
 
 
 class JsonDisplay(Display):
@@ -135,7 +144,7 @@ class TextDisplay(Display):
 
     def summary(self, summary: Summary, folder: Path) -> None:
         """The summary in words."""
-        self._print("\n".join(summary_lines(summary, folder)))
+        self._print("\n".join(summary_lines(summary, folder, self.again)))
 
 
 class LiveDisplay(Display):
@@ -183,7 +192,7 @@ class LiveDisplay(Display):
         if self._latest is None:
             lines = ["starting"]
         else:
-            hosts = self._latest.waiting[:_HOSTS_LIVE]
+            hosts = worth_saying(self._latest.waiting, self._latest.at_ms)[:_HOSTS_LIVE]
             lines = [
                 progress_line(self._latest),
                 *(f"  {waiting_line(host, self._latest.at_ms)}" for host in hosts),
@@ -196,7 +205,7 @@ class LiveDisplay(Display):
     def summary(self, summary: Summary, folder: Path) -> None:
         """The summary in words, where the display was."""
         self._end()
-        for line in summary_lines(summary, folder):
+        for line in summary_lines(summary, folder, self.again):
             self._say(line)
 
     def _say(self, line: str) -> None:

@@ -9,6 +9,7 @@ is per host, can be seen. Where only 127.0.0.1 exists (macOS), three hosts share
 fourth, which is closed for an hour, is left out. A host `x` stands for an address in hrefs as `{x}`.
 """
 
+import socket
 import sys
 import threading
 import time
@@ -40,10 +41,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
         """A crawler that hangs up is no error; anything else is shown, as the class does."""
         if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # pyright: ignore
+            super().handle_error(request, client_address)
 
 
 class DemoSite:

@@ -126,7 +126,7 @@ def check_networks(values: tuple[str, ...]) -> str:
     try:
         parse_networks(values)
     except ConfigError as error:
-        return str(error)
+        return str(error).removeprefix("--allow-addresses ")
     return ""
 
 

@@ -94,13 +94,15 @@ _ROWS = (
     ),
     Row(
         "scope.include",
-        "When there are any, the identity of a URL must match one of these regular expressions.",
+        "When there are any, the identity of a URL must match one of these regular expressions: Python's "
+        "`re`, searched anywhere in it, at most 500 characters, no back references, and no group repeated "
+        "that holds a repetition (its time would grow without bound).",
         items_max=100,
         check=checks.check_patterns,
     ),
     Row(
         "scope.exclude",
-        "The identity of a URL must match none of these regular expressions.",
+        "The identity of a URL must match none of these regular expressions, written as for include.",
         items_max=100,
         check=checks.check_patterns,
     ),

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from frontlog.avro.enums import PolicyAct, State
+from frontlog.avro.enums import PolicyAct, Reason, State
 from frontlog.replay.shapes import Act, Status
 from frontlog.streams.summary import End, Phase, Progress, StateCount, Summary, WaitingHost
 
 HOSTS_SHOWN = 5
+GAP_MS_USUAL = 5_000
 _STATES = (
     (State.FETCHED, "fetched"),
     (State.ELIGIBLE, "to fetch"),
@@ -106,10 +107,20 @@ def waiting_line(host: WaitingHost, now_ms: int) -> str:
     return f"{host.host} waits {until}: {host.reason}{detail}{urls}"
 
 
+def worth_saying(hosts: Sequence[WaitingHost], now_ms: int) -> list[WaitingHost]:
+    """The hosts that wait for more than the usual gap between two requests."""
+    return [
+        host
+        for host in hosts
+        if host.reason is not Reason.DUE or not host.until_ms or host.until_ms > now_ms + GAP_MS_USUAL
+    ]
+
+
 def waiting_lines(hosts: Sequence[WaitingHost], count: int, now_ms: int) -> list[str]:
-    """The hosts that wait, a few by name."""
-    lines = [f"  {waiting_line(host, now_ms)}" for host in hosts[:HOSTS_SHOWN]]
-    more = count - len(lines)
+    """The hosts that wait, a few by name; `count` counts them all, those that `hosts` lacks too."""
+    found = worth_saying(hosts, now_ms)
+    more = count - len(hosts) + len(found[HOSTS_SHOWN:])
+    lines = [f"  {waiting_line(host, now_ms)}" for host in found[:HOSTS_SHOWN]]
     return lines + ([f"  and {many(more, 'host')} more"] if more > 0 else [])
 
 
@@ -135,14 +146,14 @@ def command(*words: str | Path) -> str:
     return shlex.join(str(word) for word in words)
 
 
-def next_commands(summary: Summary, folder: Path) -> list[str]:
-    """The three commands worth trying after a crawl."""
+def next_commands(summary: Summary, folder: Path, again: str = "crawl") -> list[str]:
+    """The three commands worth trying after a crawl; `again` is the one that goes on with it."""
     example = summary.example_url
     fetched = total(summary.counts, State.FETCHED)
     firsts: dict[End, list[str | Path]] = {
-        End.STOPPED: ["crawl", "--out", folder],
-        End.STOPPED_NOW: ["crawl", "--out", folder],
-        End.PAGES_MAX: ["crawl", "--out", folder, "--max-pages", str(2 * max(fetched, 500))],
+        End.STOPPED: [again, "--out", folder],
+        End.STOPPED_NOW: [again, "--out", folder],
+        End.PAGES_MAX: [again, "--out", folder, "--max-pages", str(2 * max(fetched, 500))],
         End.PATIENCE: ["status", "-C", folder],
         End.PAUSED: ["status", "-C", folder],
         End.DONE: ["tail", "crawl.fetched", "-C", folder],
@@ -152,7 +163,7 @@ def next_commands(summary: Summary, folder: Path) -> list[str]:
     return [command("frontlog", *words) for words in (first, second, ["verify", folder])]
 
 
-def summary_lines(summary: Summary, folder: Path) -> list[str]:
+def summary_lines(summary: Summary, folder: Path, again: str = "crawl") -> list[str]:
     """What a run brought, in a few lines, and what to try next."""
     elapsed_ms = max(1, summary.ended_ms - summary.started_ms)
     rate = summary.pages_run * 1_000 / elapsed_ms
@@ -172,7 +183,7 @@ def summary_lines(summary: Summary, folder: Path) -> list[str]:
         f"  log {size(summary.log_bytes)}, archive {size(summary.archive_bytes)} in "
         f"{many(summary.archive_files, 'WARC file')}, in {folder}"
     )
-    return [*lines, "Next:", *(f"  {line}" for line in next_commands(summary, folder))]
+    return [*lines, "Next:", *(f"  {line}" for line in next_commands(summary, folder, again))]
 
 
 def act_line(act: Act) -> str:

@@ -27,7 +27,7 @@ A spelling goes through two steps:
 
 Each rule is idempotent and so is their sequence. An escape that would complete a broken one when decoded
 (`%%37e`) stays. Path case, repeated slashes, unknown parameters and http against https are kept apart.
-The longest identity has 2,048 characters. User information refuses a URL: a crawler has no business with it.
+The longest identity has 2,048 characters, the longest host name 253. User information refuses a URL: a crawler has no business with it.
 """
 
 import re
@@ -43,6 +43,8 @@ from frontlog.processors.url_rules import CONSERVATIVE, OriginRules, rules_of
 from frontlog.processors.url_trace import parser_rules
 
 IDENTITY_CHARACTERS_MAX = 2048
+HOST_CHARACTERS_MAX = 253
+"""No longer name can be looked up (RFC 1035 §2.3.4: 255 octets, with a length before each label and the root)."""
 SPELLING_CHARACTERS_MAX = 65_536
 """A longer spelling is refused unread; a shorter one may still lose a fragment or parameters."""
 
@@ -134,6 +136,8 @@ def _place(prefix: str, href: str) -> _Place | Refused:
     # One dot at the end says that the name is absolute; two are no name that DNS has.
     dotted = host.endswith(".") and not host.endswith("..") and len(host) > 1
     name = host[:-1] if dotted else host
+    if len(name) > HOST_CHARACTERS_MAX:
+        return Refused(Reason.TOO_LONG, f"a host name of {len(name)} characters")
     place = _Place(
         prefix=f"{scheme}://{name}{f':{port}' if port else ''}",
         origin_key=f"{scheme}://{name}:{port or DEFAULT_PORTS[scheme]}",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, State
 from frontlog.avro.events import Errand, HostClock, Transition
-from frontlog.processors import errands, hosts, policy, politeness, robots_policy, urls
+from frontlog.processors import errands, hosts, outputs, policy, politeness, robots_policy, urls
 from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.leased import Lease
 from frontlog.processors.settings import Settings
@@ -60,13 +60,8 @@ class _Turn:
 
     def steps(self) -> Iterator[Decided]:
         """What this turn decides."""
-        row, now = self.row, self.ctx.now_ms
-        if row.errands_wanted:
-            yield self._errand_of_another()
-            return
-        rules = self.settings.politeness
-        if row.crawl_delay_ms > rules.crawl_delay_ms_max and not row.operator_gap_ms:
-            yield self._park(Reason.CRAWL_DELAY_TOO_LONG, now + rules.host_pause_ms)
+        if self.row.errands_wanted:
+            yield from self._errand_of_another()
             return
         for refused in range(REFUSED_MAX):
             best = self._best()
@@ -124,7 +119,7 @@ class _Turn:
         view, now = self.view, self.ctx.now_ms
         at = policy.standing(view, origin.origin_key)
         verdict = policy.before_robots(view, at, url.url, url.depth)
-        if verdict.allowed and self._budget_spent():
+        if verdict.allowed and policy.budget_spent(view, at, url):
             verdict = policy.Verdict(False, Reason.OUT_OF_SCOPE, "scope.pages_per_host_max is reached", at.version)
         if not verdict.allowed:
             return self._refuse(origin, url, verdict.reason, verdict.detail, verdict.version), True
@@ -132,16 +127,16 @@ class _Turn:
             return self._without_address(origin, url, at.version)
         if self._robots_wanted(origin):
             return self._lease_errand(FetchKind.ROBOTS, origin.origin_key, robots_url(origin.origin_key), self.ctx.partition, ())
+        rules = self.settings.politeness
+        if self.row.crawl_delay_ms > rules.crawl_delay_ms_max and not self.row.operator_gap_ms:
+            # Behind the look at robots.txt, so that the day of rest ends when the file says something else.
+            return self._park(Reason.CRAWL_DELAY_TOO_LONG, now + rules.host_pause_ms), False
         verdict = policy.robots_verdict(view, at, url.requested or url.url, self.settings.identity.token)
         if not verdict.allowed:
             return self._refuse(origin, url, verdict.reason, verdict.detail, verdict.version), True
         if politeness.address_busy(self.clock, now):
             return self._queue(), False
         return self._claim(origin, url, verdict.version), False
-
-    def _budget_spent(self) -> bool:
-        limit = self.settings.scope.pages_per_host_max
-        return limit > 0 and self.row.pages >= limit
 
     def _robots_wanted(self, origin: OriginRow) -> bool:
         """Never fetched, or out of date. (An origin whose file is on its way is held, see `hosts.held_until_ms`.)"""
@@ -151,7 +146,8 @@ class _Turn:
         event = urls.build(
             self.ctx, url, origin.origin_key, State.BLOCKED, reason, detail=detail, policy_version=version
         )
-        return Decided(decisions=[event])
+        out = outputs.removed(self.ctx, origin.origin_key, url, reason, detail, version) if url.last_success_ms else []
+        return Decided(decisions=[event], outputs=out)
 
     def _without_address(self, origin: OriginRow, url: UrlRow, version: int) -> tuple[Decided, bool]:
         """Look the address up, or, where the last look-up is still believed, act on it."""
@@ -164,7 +160,8 @@ class _Turn:
             claimed = self._leased(origin, url, version, clock=None)
             failed = urls.build(
                 self.ctx, replace(url, state=State.LEASED, fence=url.fence + 1), origin.origin_key, State.FAILED,
-                Reason.DNS_FAILED, detail=f"{clock.resolve_failures} look-ups failed", attempts=url.attempts + 1,
+                Reason.DNS_FAILED, detail=f"{clock.resolve_failures} look-ups failed", policy_version=version,
+                attempts=url.attempts + 1,
             )  # fmt: skip
             return Decided(decisions=[*claimed, failed]), True
         return self._lease_errand(FetchKind.RESOLVE, origin.origin_key, origin.origin_key, self.ctx.partition, ())
@@ -191,7 +188,7 @@ class _Turn:
             kind=FetchKind.PAGE, partition=self.ctx.partition, origin_key=origin.origin_key, host=self.row.host, url=url.url,
             requested=url.requested or url.url, address=clock.address, fence=url.fence + 1, owner_token=self.ctx.owner_token,
             deadline_ms=moves[-1].deadline_ms, policy_version=version, depth=url.depth, etag=url.etag,
-            last_modified=url.last_modified, chain=url.chain, asker=self.ctx.partition, token=self.settings.identity.token,
+            last_modified=url.last_modified, earlier_ms=url.last_success_ms, chain=url.chain, asker=self.ctx.partition, token=self.settings.identity.token,
         )  # fmt: skip
         return Decided(decisions=list(moves), leases=[lease])
 
@@ -206,7 +203,7 @@ class _Turn:
         errand = Errand(
             kind=kind, url=url, origin_key=origin_key, asker=asker, chain=chain, fence=fence, deadline_ms=deadline, owner=self.ctx.owner
         )
-        base = politeness.claimed(self.clock, self.settings.politeness, now) if connects else replace(self.clock, in_flight=1)
+        base = politeness.claimed(self.clock, self.settings.politeness, now) if connects else replace(self.clock, in_flight=1, parked=False)
         clock = replace(base, fence=fence, errand=errand)
         event = politeness.move(self.ctx, self.row, HostEvent.ERRAND_LEASED, Reason.CLAIMED, clock, errand=errand)
         lease = Lease(
@@ -216,19 +213,27 @@ class _Turn:
         )  # fmt: skip
         return Decided(decisions=[event], leases=[lease]), False
 
-    def _errand_of_another(self) -> Decided:
-        """A robots hop that another origin wants of this host; it needs an address first, as everything does."""
+    def _errand_of_another(self) -> Iterator[Decided]:
+        """A robots hop that an origin wants of this host; it passes the operator's gates and needs an address first,
+        as everything does."""
         found = self.view.errands.first(self.host, keys.after(self.host))
         assert found is not None
         wanted = errands.unpack(found[1])
         assert wanted is not None
-        now = self.ctx.now_ms
-        if self.clock.address and self.clock.address_expires_ms > now:
-            return self._lease_errand(FetchKind.ROBOTS, wanted.origin_key, wanted.url, wanted.asker, wanted.chain)[0]
-        if self.clock.address_expires_ms > now and self.clock.address_reason is not Reason.OK:
-            return robots_policy.unreachable_host(self.view, self.ctx, self.row, self.clock, wanted)
+        now, clock = self.ctx.now_ms, self.clock
         origin_key = split_origin(wanted.url)[0]
-        return self._lease_errand(FetchKind.RESOLVE, origin_key, origin_key, self.ctx.partition, ())[0]
+        at = policy.standing(self.view, origin_key)
+        refused = Reason.OPERATOR_BLOCK if policy.blocked_by(self.view, at) else None
+        refused = Reason.PAUSED if refused is None and policy.paused_by(at) else refused
+        believed = clock.address_expires_ms > now
+        if refused is None and believed and not clock.address and clock.address_reason is not Reason.OK:
+            refused = clock.address_reason
+        if refused is not None:
+            yield from robots_policy.refuse_hop(self.view, self.ctx, self.row, clock, wanted, refused)
+        elif clock.address and believed:
+            yield self._lease_errand(FetchKind.ROBOTS, wanted.origin_key, wanted.url, wanted.asker, wanted.chain)[0]
+        else:
+            yield self._lease_errand(FetchKind.RESOLVE, origin_key, origin_key, self.ctx.partition, ())[0]
 
     def _queue(self) -> Decided:
         clock = politeness.queued(self.clock, self.settings.politeness, self.ctx.now_ms)

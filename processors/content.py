@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from frontlog.avro.enums import Topic, Verdict
 from frontlog.avro.events import Candidate, ContentVerdict, Document
 from frontlog.processors.context import Context, Decided, Emission
+from frontlog.processors.sites import partition_of, site_of
 from frontlog.state import keys
 from frontlog.state.rows import ContentRow, UrlContentRow
 from frontlog.state.tables import Tables
@@ -32,9 +33,8 @@ def decide(view: Tables, page: Candidate, ctx: Context) -> Decided:
         cause_offset=ctx.cause.offset,
     )  # fmt: skip
     answer = ContentVerdict(event_id=page.event_id, verdict=verdict, duplicate_of=duplicate_of, candidate=page)
-    return Decided(
-        decisions=[document], emissions=[Emission(page.partition, Topic.CONTENT_VERDICTS, page.origin_key, answer)]
-    )
+    home = partition_of(site_of(keys.split_origin_key(page.origin_key)[1]), ctx.partitions)
+    return Decided(decisions=[document], emissions=[Emission(home, Topic.CONTENT_VERDICTS, page.origin_key, answer)])
 
 
 def _verdict(page: Candidate, known: ContentRow | None, previous: bytes) -> tuple[Verdict, str]:
@@ -56,6 +56,9 @@ def apply(tables: Tables, event: Document) -> None:
         )  # fmt: skip
     added = event.verdict is not Verdict.SAME
     tables.content.put(event.content_hash, replace(row, last_seen_ms=event.fetched_ms, urls=row.urls + added))
+    left = tables.content.get(event.previous_hash) if added and event.previous_hash else None
+    if left is not None:
+        tables.content.put(event.previous_hash, replace(left, urls=left.urls - 1))
     key = keys.url_key(keys.origin_id(event.origin_key), event.url)
     before = tables.url_content.get(key)
     first_seen = before.first_seen_ms if before and before.content_hash == event.content_hash else event.fetched_ms

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import HostEvent, PolicyAct, Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Control, Discovery, Event, OperatorPolicy, PartitionPaused
-from frontlog.processors import canonical, hosts, jobs, policy, politeness, url_rules, urls
+from frontlog.processors import canonical, jobs, policy, politeness, url_rules, urls
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.processors.sites import partition_of, site_of
@@ -123,7 +123,10 @@ def decide(view: Tables, wish: Control, ctx: Context) -> Iterator[Decided]:
             yield _seed(checked, ctx)
         elif checked.cmd == "recrawl":
             for url in checked.urls:
-                yield _recrawl(view, ctx, checked, url)
+                try:
+                    yield _recrawl(view, ctx, checked, url)
+                except BadControl as exc:  # the others are still followed
+                    yield reject(ctx, "", Reason.BAD_CONTROL, str(exc))
         else:
             homes = partitions_of(checked, ctx.partitions)
             if ctx.partition in homes:
@@ -159,7 +162,7 @@ def _act(view: Tables, ctx: Context, wish: Control) -> Decided:
 def _slowed(view: Tables, ctx: Context, wish: Control) -> Event:
     """The host's clock under its new gap; a larger gap holds from now on."""
     row = view.hosts.get(keys.host_id(wish.target)) or HostRow(host=wish.target)
-    clock = hosts.clock_of(row)
+    clock = politeness.clock_in(view, row)
     start = ctx.now_ms if clock.parked else clock.next_eligible_ms
     later = max(start, ctx.now_ms + wish.gap_ms) if wish.gap_ms else start
     after = replace(clock, operator_gap_ms=wish.gap_ms, parked=False, next_eligible_ms=later)
@@ -202,12 +205,15 @@ def _recrawl(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
         raise BadControl(f"recrawl {found.identity}: not known in this crawl; seed it first")
     if row.state in (State.ELIGIBLE, State.LEASED):
         return Decided()  # under way already
+    if row.state is State.SUPPRESSED:
+        raise BadControl(f"recrawl {found.identity}: suppressed; withdraw the suppression first")
     at = policy.standing(view, found.origin_key)
     verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
     if not verdict.allowed:
         raise BadControl(f"recrawl {found.identity}: {verdict.reason.value}: {verdict.detail}")
     reason = Reason.POLICY_ALLOWS if row.state is State.BLOCKED else Reason.RECRAWL_FORCED
     moved = urls.build(
-        ctx, row, found.origin_key, State.ELIGIBLE, reason, policy_version=verdict.version, attempts=0, failures=0
-    )
+        ctx, row, found.origin_key, State.ELIGIBLE, reason, policy_version=verdict.version, attempts=0, failures=0,
+        clock=politeness.looked_up_anew(view, at.host, ctx.now_ms) if at.host is not None else None,
+    )  # fmt: skip
     return Decided(decisions=[moved])

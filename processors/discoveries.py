@@ -1,24 +1,29 @@
 """Discoveries: what becomes of a link (DESIGN §5, §8; seed 000, chapters 2 and 3).
 
 Each target gets its identity under the rules of its origin. A known identity changes nothing, so a repeat changes
-nothing; only a seed, a sitemap or an operator brings a parked URL back. A new one becomes DISCOVERED with its facts,
+nothing; only a seed, a sitemap or an operator brings a parked URL back, and a seed one that was out of scope: it
+widens the scope, and a job looks at what was refused of its host before. A new one becomes DISCOVERED with its facts,
 and at once ELIGIBLE or BLOCKED under the policy version in force. First-seen is decided here and nowhere else, by the
 key in `urls`. A target of another partition is forwarded, never dropped.
 """
 
 from collections.abc import Iterator
 
-from frontlog.avro.enums import Reason, SourceKind, State, Topic
-from frontlog.avro.events import Discovery, FirstSeen
-from frontlog.processors import canonical, policy, scope, url_rules, urls
+from frontlog.avro.enums import Reason, ScopeKind, SourceKind, State, Topic
+from frontlog.avro.events import Discovery, Event, FirstSeen
+from frontlog.processors import canonical, jobs, policy, politeness, scope, url_rules, urls
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
-from frontlog.processors.sites import partition_of, site_of
+from frontlog.processors.settings import Scope
+from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.state import keys
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
 
 ASKED = {SourceKind.SEED: Reason.SEED, SourceKind.OPERATOR: Reason.OPERATOR, SourceKind.SITEMAP: Reason.SITEMAP}
+"""Sources that bring a parked URL back."""
+WISHES = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
+"""Sources that are a person's wish: what was refused is looked at again, the host's address too."""
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 PRIORITY_MAX = 4
 
@@ -28,7 +33,7 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     settings = policy.settings_of(view)
     rules = url_rules.PROFILES[settings.canonical.profile]
     seen = set[str]()
-    strangers: dict[str, list[int]] = {}
+    strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
         found = canonical.canonicalize(url, rules)
         if isinstance(found, canonical.Refused):
@@ -38,77 +43,76 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
             continue
         seen.add(found.identity)
         if found.origin_key != event.origin_key:
-            strangers.setdefault(found.origin_key, []).append(i)
+            strangers.setdefault(found.origin_key, []).append((i, found))
             continue
         decided = _one(view, ctx, event, i, found)
         if decided is not None:
             yield decided
-    for origin_key, indexes in strangers.items():
-        yield _forward(ctx, event, origin_key, indexes)
+    for origin_key, links in strangers.items():
+        yield _forward(ctx, event, origin_key, links)
 
 
-def misrouted(event: Discovery, ctx: Context) -> Decided | None:
-    """The whole discovery for its right partition, if it came to a wrong one."""
-    host = keys.split_origin_key(event.origin_key)[1]
-    partition = partition_of(site_of(host), ctx.partitions)
-    if partition == ctx.partition:
-        return None
-    return Decided(emissions=[Emission(partition, Topic.DISCOVERIES, event.origin_key, event)])
-
-
-def _forward(ctx: Context, event: Discovery, origin_key: str, indexes: list[int]) -> Decided:
-    """Links whose identity has another origin than their spelling."""
+def _forward(ctx: Context, event: Discovery, origin_key: str, links: list[tuple[int, canonical.Identity]]) -> Decided:
+    """Links whose identity has another origin than the discovery."""
     part = Discovery(
         event_id=f"{event.event_id}+{origin_key}", origin_key=origin_key, source_kind=event.source_kind,
         source_url=event.source_url, at_ms=event.at_ms, depth=event.depth, priority=event.priority, chain=event.chain,
         part=event.part, parts=event.parts,
-        urls=tuple(canonical_requested(event.urls[i]) for i in indexes), raws=tuple(event.raws[i] or event.urls[i] for i in indexes),
-        anchors=tuple(event.anchors[i] for i in indexes), rels=tuple(event.rels[i] for i in indexes),
+        urls=tuple(_spelling(found) for _, found in links), raws=tuple(event.raws[i] or event.urls[i] for i, _ in links),
+        anchors=tuple(event.anchors[i] for i, _ in links), rels=tuple(event.rels[i] for i, _ in links),
     )  # fmt: skip
     partition = partition_of(site_of(keys.split_origin_key(origin_key)[1]), ctx.partitions)
     return Decided(emissions=[Emission(partition, Topic.DISCOVERIES, origin_key, part)])
 
 
-def canonical_requested(url: str) -> str:
-    """The identity of a spelling whose origin changes with it, as what is to be requested."""
-    found = canonical.canonicalize(url)
-    return found.identity if isinstance(found, canonical.Identity) else url
+def _spelling(found: canonical.Identity) -> str:
+    """What is to be requested of a link's own origin: what was found, or the identity if its origin is another."""
+    return found.requested if split_origin(found.requested)[0] == found.origin_key else found.identity
 
 
 def _one(view: Tables, ctx: Context, event: Discovery, i: int, found: canonical.Identity) -> Decided | None:
     key = keys.url_key(keys.origin_id(event.origin_key), found.identity)
     row = view.urls.get(key)
-    if row is not None:
-        return _known(view, ctx, event, row)
-    rules = policy.settings_of(view).scope
-    kind = event.source_kind
-    widened = scope.seed_scope(rules, found.identity, kind, event.depth)
-    requested = "" if found.requested == found.identity else found.requested
-    raw = event.raws[i] or event.urls[i]
-    first = FirstSeen(
-        raw="" if raw == found.requested else raw,
-        requested=requested,
-        source_kind=kind,
-        source_url=event.source_url,
-        anchor=event.anchors[i],
-        nofollow=bool(NOFOLLOW & set(event.rels[i].split())),
-        chain=event.chain,
-        scope=widened,
-    )
+    settings = policy.settings_of(view)
+    scoped = scope.seed_scope(settings.scope, found.identity, event.source_kind, event.depth)
     at = policy.standing(view, event.origin_key)
-    verdict = policy.judge(view, at, found.identity, found.requested, event.depth, widened=widened)
+    first = _first(event, i, found, scoped)
+    if row is not None:
+        widens = scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped)
+        return _known(view, ctx, event, row, at, first if widens else None)
+    verdict = policy.judge(view, at, found.identity, found.requested, event.depth, widened=scoped)
     new = UrlRow(
-        url=found.identity, state=State.NONE, reason=Reason.ADMITTED, source_kind=kind, depth=event.depth,
+        url=found.identity, state=State.NONE, reason=Reason.ADMITTED, source_kind=event.source_kind, depth=event.depth,
         priority=_priority(event, first), policy_version=verdict.version,
     )  # fmt: skip
-    discovered = urls.build(ctx, new, event.origin_key, State.DISCOVERED, urls.SOURCE_REASON[kind], first=first)
+    discovered = urls.build(
+        ctx, new, event.origin_key, State.DISCOVERED, urls.SOURCE_REASON[event.source_kind], first=first
+    )
     to = State.ELIGIBLE if verdict.allowed else State.BLOCKED
     reason = Reason.ADMITTED if verdict.allowed else verdict.reason
     admitted = urls.build(
         ctx, new, event.origin_key, to, reason, start=State.DISCOVERED,
         detail="" if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
     )  # fmt: skip
-    return Decided(decisions=[discovered, admitted])
+    decisions: list[Event] = [discovered, admitted]
+    if scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped):
+        decisions += _look_again(view, ctx, settings.scope, at)
+    return Decided(decisions=decisions)
+
+
+def _first(event: Discovery, i: int, found: canonical.Identity, scoped: str | None) -> FirstSeen:
+    """The facts of a link."""
+    raw = event.raws[i] or event.urls[i]
+    return FirstSeen(
+        raw="" if raw == found.requested else raw,
+        requested="" if found.requested == found.identity else found.requested,
+        source_kind=event.source_kind,
+        source_url=event.source_url,
+        anchor=event.anchors[i],
+        nofollow=bool(NOFOLLOW & set(event.rels[i].split())),
+        chain=event.chain,
+        scope=scoped,
+    )
 
 
 def _priority(event: Discovery, first: FirstSeen) -> int:
@@ -116,10 +120,47 @@ def _priority(event: Discovery, first: FirstSeen) -> int:
     return min(event.priority + first.nofollow, PRIORITY_MAX)
 
 
-def _known(view: Tables, ctx: Context, event: Discovery, row: UrlRow) -> Decided | None:
-    """A URL that is known: only an explicit wish brings a parked one back; nothing else changes anything."""
-    reason = ASKED.get(event.source_kind)
-    if reason is None or row.state not in (State.QUARANTINED, State.FAILED, State.GONE):
+def _look_again(view: Tables, ctx: Context, rules: Scope, at: policy.Standing) -> list[Event]:
+    """The job over what a seed brings into the scope, if anything of it may have been refused before."""
+    _, host, _ = keys.split_origin_key(at.origin_key)
+    if rules.mode == "site":
+        return jobs.start(view, ctx, ScopeKind.SITE, site_of(host)) if at.site is not None else []
+    return jobs.start(view, ctx, ScopeKind.HOST, host) if at.host is not None else []
+
+
+def _known(
+    view: Tables, ctx: Context, event: Discovery, row: UrlRow, at: policy.Standing, widening: FirstSeen | None
+) -> Decided | None:
+    """A URL that is known: only an explicit wish brings it back; nothing else changes anything."""
+    reason = _comes_back(event.source_kind, row, widening is not None)
+    if reason is None:
         return None
-    moved = urls.build(ctx, row, event.origin_key, State.ELIGIBLE, reason, attempts=0, failures=0)
-    return Decided(decisions=[moved])
+    version = row.policy_version
+    if row.state is State.BLOCKED:
+        scoped = widening.scope if widening else None
+        verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth, widened=scoped)
+        if not verdict.allowed or policy.budget_spent(view, at, row):
+            return None
+        version = verdict.version
+    wished = event.source_kind in WISHES
+    clock = politeness.looked_up_anew(view, at.host, ctx.now_ms) if wished and at.host is not None else None
+    decisions: list[Event] = [
+        urls.build(
+            ctx, row, event.origin_key, State.ELIGIBLE, reason, policy_version=version, attempts=0, failures=0,
+            first=widening, clock=clock,
+        )
+    ]  # fmt: skip
+    if widening is not None:
+        decisions += _look_again(view, ctx, policy.settings_of(view).scope, at)
+    return Decided(decisions=decisions)
+
+
+def _comes_back(kind: SourceKind, row: UrlRow, widens: bool) -> Reason | None:
+    """Why a known URL becomes eligible again; None: it stays what it is. `widens`: its host comes into the scope with
+    it, so its links are to be decided again."""
+    if row.state in (State.QUARANTINED, State.FAILED, State.GONE):
+        return ASKED.get(kind)
+    if row.state is State.BLOCKED:
+        wished = (kind in WISHES or widens) and row.reason is not Reason.MERGED
+        return Reason.POLICY_ALLOWS if wished else None
+    return Reason.RECRAWL_FORCED if widens and row.state in (State.FETCHED, State.DEFERRED) else None

@@ -6,15 +6,15 @@ looks at BLOCKED ones, which may come back, and at FETCHED ones, which may have 
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import HostEvent, Reason, ScopeKind, State, Topic
-from frontlog.avro.events import CursorMoved, Event, Removed
-from frontlog.processors import hosts, policy, politeness, urls
-from frontlog.processors.context import Cause, Context, Decided, Out
+from frontlog.avro.enums import HostEvent, Reason, ScopeKind, State
+from frontlog.avro.events import CursorMoved, Event
+from frontlog.processors import outputs, policy, politeness, urls
+from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.sites import site_of
-from frontlog.processors.times import rfc3339
 from frontlog.state import keys
 from frontlog.state.rows import OriginRow, UrlRow
 from frontlog.state.tables import Tables
@@ -22,6 +22,8 @@ from frontlog.state.tables import Tables
 PREFIX = b"job:"
 ROWS_A_STEP = 500
 START = b"\0"
+STAYS_BLOCKED = frozenset({Reason.MERGED, Reason.BLOCKED_NETWORK})
+"""Reasons that no policy takes back: another identity stands for the URL, or its host's address is refused."""
 
 
 def start(view: Tables, ctx: Context, kind: ScopeKind, scope: str) -> list[Event]:
@@ -63,24 +65,22 @@ def step_all(view: Tables, ctx: Context) -> Iterator[Decided]:
 def _step(view: Tables, ctx: Context, name: str, kind: ScopeKind, scope: str, position: bytes) -> Iterator[Decided]:
     """Look at the next origins of the scope until enough rows were seen, then note where to go on."""
     looked = 0
-    last = b""
     first, stop = _bounds(kind, scope)
     at = max(first, position)
-    for origin_id, origin in list(_origins(view, kind, scope, at[: keys.ORIGIN_ID_BYTES], stop)):
+    for origin_id, origin in list(islice(view.origins.scan(at[: keys.ORIGIN_ID_BYTES], stop), ROWS_A_STEP)):
         looked += 1
-        yield from _unpark(view, ctx, origin_id, origin)
-        if _concerned(origin):
-            for key, row in list(_rows(view, origin_id, at, ROWS_A_STEP - looked)):
+        last = origin_id
+        if _covers(kind, scope, origin):
+            yield from _unpark(view, ctx, origin_id, origin)
+            for key, row in _rows(view, origin_id, origin, at, ROWS_A_STEP - looked):
                 looked += 1
                 last = key
                 decided = _judge(view, ctx, origin, row)
                 if decided is not None:
                     yield decided
         if looked >= ROWS_A_STEP:
-            following = last + b"\0" if last else origin_id + b"\0"
-            yield Decided(decisions=[_moved(ctx, name, following)])
+            yield Decided(decisions=[_moved(ctx, name, last + b"\0")])
             return
-        last = b""
     yield Decided(decisions=[_moved(ctx, name, b"")])
 
 
@@ -95,26 +95,18 @@ def _bounds(kind: ScopeKind, scope: str) -> tuple[bytes, bytes | None]:
     return prefix, keys.after(prefix)
 
 
-def _origins(
-    view: Tables, kind: ScopeKind, scope: str, start_id: bytes, stop: bytes | None
-) -> Iterator[tuple[bytes, OriginRow]]:
-    taken = 0
-    for origin_id, origin in view.origins.scan(start_id, stop):
-        taken += 1
-        host = keys.split_origin_key(origin.origin_key)[1]
-        if kind is not ScopeKind.SITE or site_of(host) == scope:
-            yield origin_id, origin
-        if taken >= ROWS_A_STEP + 1:
-            return
+def _covers(kind: ScopeKind, scope: str, origin: OriginRow) -> bool:
+    """Whether an origin within the bounds of a scope belongs to it."""
+    return kind is not ScopeKind.SITE or site_of(keys.split_origin_key(origin.origin_key)[1]) == scope
 
 
-def _rows(view: Tables, origin_id: bytes, at: bytes, rows_max: int) -> Iterator[tuple[bytes, UrlRow]]:
-    taken = 0
-    for key, row in view.urls.scan(max(origin_id, at), keys.after(origin_id)):
-        if taken >= rows_max:
-            return
-        taken += 1
-        yield key, row
+def _rows(
+    view: Tables, origin_id: bytes, origin: OriginRow, at: bytes, rows_max: int
+) -> list[tuple[bytes, UrlRow]]:
+    """The next URLs of an origin, if a verdict can move any."""
+    if not _concerned(origin):
+        return []
+    return list(islice(view.urls.scan(max(origin_id, at), keys.after(origin_id)), rows_max))
 
 
 def _unpark(view: Tables, ctx: Context, origin_id: bytes, origin: OriginRow) -> Iterator[Decided]:
@@ -122,7 +114,7 @@ def _unpark(view: Tables, ctx: Context, origin_id: bytes, origin: OriginRow) -> 
     host = view.hosts.get(origin_id[: keys.HOST_ID_BYTES])
     if host is None or not host.parked or policy.paused_by(policy.standing(view, origin.origin_key)):
         return
-    clock = replace(hosts.clock_of(host), parked=False, next_eligible_ms=ctx.now_ms)
+    clock = replace(politeness.clock_in(view, host), parked=False, next_eligible_ms=ctx.now_ms)
     yield Decided(decisions=[politeness.move(ctx, host, HostEvent.RESUMED, Reason.OPERATOR, clock)])
 
 
@@ -136,10 +128,12 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
     if row.state not in (State.BLOCKED, State.FETCHED):
         return None
     at = policy.standing(view, origin.origin_key)
-    if row.policy_version == at.version or row.reason is Reason.MERGED:
+    # A seed widens the scope without a new version of the policy.
+    widened = row.state is State.BLOCKED and row.reason is Reason.OUT_OF_SCOPE
+    if row.reason in STAYS_BLOCKED or (row.policy_version == at.version and not widened):
         return None
     verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
-    if row.state is State.BLOCKED and verdict.allowed and row.reason is not Reason.BLOCKED_NETWORK:
+    if row.state is State.BLOCKED and verdict.allowed and not policy.budget_spent(view, at, row):
         event = urls.build(
             ctx, row, origin.origin_key, State.ELIGIBLE, Reason.POLICY_ALLOWS, policy_version=verdict.version
         )
@@ -148,10 +142,6 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
         event = urls.build(
             ctx, row, origin.origin_key, State.BLOCKED, verdict.reason, detail=verdict.detail, policy_version=verdict.version
         )
-        removed = Removed(
-            event_id=f"{ctx.partition}-{ctx.seq}", url=row.url, removed_at=rfc3339(ctx.now_ms), reason=verdict.reason,
-            detail=verdict.detail, status=row.last_status, policy_version=verdict.version,
-        )  # fmt: skip
-        return Decided(decisions=[event], outputs=[Out(Topic.REMOVED, origin.origin_key, removed)])
+        out = outputs.removed(ctx, origin.origin_key, row, verdict.reason, verdict.detail, verdict.version)
+        return Decided(decisions=[event], outputs=out)
     return None
-

@@ -10,7 +10,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
     `url` is the identity (for errands what is requested), `requested` what is sent, `address` what the
     connection is pinned to (empty for a look-up). `asker` is the partition whose policy an errand's
-    answer is; `partition` the one that gave the lease.
+    answer is; `partition` the one that gave the lease. `earlier_ms` is when the validators were received; 0: there are
+    none.
     """
 
     kind: FetchKind
@@ -27,6 +28,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
     etag: str = ""
     last_modified: str = ""
+    earlier_ms: int = 0
     chain: tuple[str, ...] = ()
     asker: int = 0
     token: str = ""

@@ -6,7 +6,8 @@ The live host, recovery, replay, what-if and tests call these two; nothing else 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from frontlog.avro.enums import FetchKind, Reason
+from frontlog.avro.codec import encode
+from frontlog.avro.enums import FetchKind, Reason, Topic
 from frontlog.avro.events import (
     Batch,
     Candidate,
@@ -30,6 +31,7 @@ from frontlog.processors import (
     content,
     control,
     discoveries,
+    inputs,
     jobs,
     lookups,
     outputs,
@@ -40,18 +42,25 @@ from frontlog.processors import (
     robots_policy,
     urls,
 )
-from frontlog.processors.context import Context, Decided
+from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.state.tables import Tables
 
 
 def decide(view: Tables, event: Event, ctx: Context) -> Iterator[Decided]:
     """Decide one input, in steps: each must be applied before the next is asked for."""
-    if isinstance(event, Discovery):
-        forwarded = discoveries.misrouted(event, ctx)
-        yield from (forwarded,) if forwarded else discoveries.decide(view, event, ctx)
+    fault = inputs.fault(event, ctx.partitions)
+    home = inputs.home(event, ctx.partitions) if not fault else None
+    if fault:
+        yield reject(ctx, "", Reason.UNDECODABLE, f"a {type(event).__name__} {fault}", encode(event))
+    elif home is not None and home != ctx.partition:
+        # made with a tool that chose another partition: passed on, never dropped
+        topic = Topic.named(ctx.cause.topic)
+        yield Decided(emissions=[Emission(home, topic, inputs.key(event), event)])
+    elif isinstance(event, Discovery):
+        yield from discoveries.decide(view, event, ctx)
     elif isinstance(event, FetchResult):
-        yield _result(view, event, ctx)
+        yield from _result(view, event, ctx)
     elif isinstance(event, ContentVerdict):
         yield outputs.decide(view, event, ctx)
     elif isinstance(event, Candidate):
@@ -66,12 +75,13 @@ def decide(view: Tables, event: Event, ctx: Context) -> Iterator[Decided]:
         yield reject(ctx, "", Reason.UNDECODABLE, f"a {type(event).__name__} is no input")
 
 
-def _result(view: Tables, event: FetchResult, ctx: Context) -> Decided:
+def _result(view: Tables, event: FetchResult, ctx: Context) -> Iterator[Decided]:
     if event.kind is FetchKind.PAGE:
-        return results.decide(view, event, ctx)
-    if event.kind is FetchKind.RESOLVE:
-        return lookups.decide(view, event, ctx)
-    return robots_policy.decide(view, event, ctx)
+        yield results.decide(view, event, ctx)
+    elif event.kind is FetchKind.RESOLVE:
+        yield lookups.decide(view, event, ctx)
+    else:
+        yield from robots_policy.decide(view, event, ctx)
 
 
 def _nothing(tables: Tables, event: Batch) -> None:

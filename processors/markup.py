@@ -46,7 +46,7 @@ VOID_IDS = _ids(VOID)
 ELEMENTS_UNWRAPPED_MAX = 50_000
 """A page with more elements keeps its inline elements, and its text a space at each of their borders."""
 
-A, AREA, LINK, IFRAME = (create_tag(tag).tag_id for tag in ("a", "area", "link", "iframe"))
+A, AREA, LINK, IFRAME, IMG = (create_tag(tag).tag_id for tag in ("a", "area", "link", "iframe", "img"))
 
 
 class Survey:

@@ -1,17 +1,23 @@
-"""The output for others: one `crawl.fetched` event for each stored response that content accepted (DESIGN §10).
+"""The outputs for others: one `crawl.fetched` event for each stored response that content accepted (DESIGN §10), and
+one `crawl.removed` event for each page that was given out and is not to be used any more.
 
 Content's verdict comes back to the origin's partition, whose owner alone writes outputs; so a block or an opt-out
 that was decided before it wins: nothing is given out for a URL that is SUPPRESSED, BLOCKED or GONE by then.
 """
 
 from frontlog.avro.enums import Reason, State, Topic
-from frontlog.avro.events import ContentVerdict, Fetched, WarcRef
+from frontlog.avro.events import ContentVerdict, Fetched, Removed, WarcRef
 from frontlog.processors.context import Context, Decided, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.times import rfc3339
 from frontlog.state import keys
+from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
 
+TAKEN_BACK = frozenset({
+    Reason.GONE, Reason.ROBOTS_DENIED, Reason.OPERATOR_BLOCK, Reason.OUT_OF_SCOPE, Reason.SUPPRESSED,
+})  # fmt: skip
+"""Why a page is taken back; a gate that only keeps it from being fetched again is no reason."""
 WITHHELD = frozenset({State.SUPPRESSED, State.BLOCKED, State.GONE})
 
 
@@ -46,3 +52,14 @@ def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
         truncated=bool(page.truncated),
     )
     return Decided(outputs=[Out(Topic.FETCHED, page.origin_key, output)])
+
+
+def removed(ctx: Context, origin_key: str, row: UrlRow, reason: Reason, detail: str, version: int) -> list[Out]:
+    """The output that takes a page back, if the reason is one for that; for the decision that `ctx` built last."""
+    if reason not in TAKEN_BACK:
+        return []
+    event = Removed(
+        event_id=f"{ctx.partition}-{ctx.seq}", url=row.url, removed_at=rfc3339(ctx.now_ms), reason=reason, detail=detail,
+        status=row.last_status, policy_version=version,
+    )  # fmt: skip
+    return [Out(Topic.REMOVED, origin_key, event)]

@@ -6,12 +6,13 @@ run out; those of a dead embedded process are released at once, and their hosts'
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import HostEvent, PolicyAct, Reason, ScopeKind
-from frontlog.avro.events import OperatorPolicy, OwnershipTaken, PartitionPaused
-from frontlog.processors import hosts, policy, politeness, results
+from frontlog.avro.enums import FetchKind, HostEvent, PolicyAct, Reason, ScopeKind
+from frontlog.avro.events import Event, OperatorPolicy, OwnershipTaken, PartitionPaused
+from frontlog.processors import jobs, lookups, policy, politeness, results, robots_policy
 from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.settings import Settings, encode
 from frontlog.state import keys
@@ -42,7 +43,8 @@ def claims_paused(view: Tables) -> bool:
 
 
 def settle_settings(view: Tables, ctx: Context, settings: Settings) -> Decided:
-    """Log the settings that deciding uses, if they are not those in force."""
+    """Log the settings that deciding uses, if they are not those in force. Others than before may allow what was
+    blocked and forbid what was fetched, so every URL is looked at again."""
     text = encode(settings)
     if view.crawl.settings == text:
         return Decided()
@@ -51,39 +53,50 @@ def settle_settings(view: Tables, ctx: Context, settings: Settings) -> Decided:
         settings=text, actor=ctx.owner, note="configuration at start", cause_topic="start", cause_partition=ctx.partition,
         cause_offset=-1,
     )  # fmt: skip
-    return Decided(decisions=[event])
+    decisions: list[Event] = [event]
+    if view.crawl.settings_seq:
+        decisions += jobs.start(view, ctx, ScopeKind.CRAWL, "")
+    return Decided(decisions=decisions)
 
 
 def release_all(view: Tables, ctx: Context) -> Iterator[Decided]:
     """Give back every lease: the process that held them is known to be dead."""
     ctx.cause = Cause("start", ctx.partition, -1)
-    yield from _give_back(view, ctx, view.leases.scan(), Reason.RELEASED, HostEvent.ERRAND_RELEASED)
+    yield from _give_back(view, ctx, view.leases.scan(), Reason.RELEASED)
 
 
 def expire_all(view: Tables, ctx: Context) -> Iterator[Decided]:
     """Give back the leases whose deadline has passed (the sweeper)."""
     ctx.cause = Cause("timer", ctx.partition, -1)
     stop = keys.lease_key(ctx.now_ms + 1, keys.LEASE_URL, b"")
-    yield from _give_back(view, ctx, view.leases.scan(b"", stop), Reason.LEASE_EXPIRED, HostEvent.ERRAND_EXPIRED)
+    yield from _give_back(view, ctx, view.leases.scan(b"", stop), Reason.LEASE_EXPIRED)
 
 
 def _give_back(
-    view: Tables, ctx: Context, rows: Iterator[tuple[bytes, bytes]], reason: Reason, event: HostEvent
+    view: Tables, ctx: Context, rows: Iterator[tuple[bytes, bytes]], reason: Reason
 ) -> Iterator[Decided]:
-    found = [key for key, _ in zip((k for k, _ in rows), range(EXPIRED_MAX), strict=False)]
+    found = [key for key, _ in islice(rows, EXPIRED_MAX)]
     for key in found:
         kind, subject = key[8], key[9:]
         if kind == keys.LEASE_URL:
             yield results.expire(view, ctx, subject, reason)
         else:
-            yield _expire_errand(view, ctx, subject, reason, event)
+            yield from _give_back_errand(view, ctx, subject, reason)
 
 
-def _expire_errand(view: Tables, ctx: Context, host: bytes, reason: Reason, event: HostEvent) -> Decided:
+def _give_back_errand(view: Tables, ctx: Context, host: bytes, reason: Reason) -> Iterator[Decided]:
+    """An errand whose process is dead is still wanted; one whose lease ran out has failed."""
     row = view.hosts.get(host)
     assert row is not None
-    clock = hosts.clock_of(row)
-    assert clock.errand is not None
+    clock = politeness.clock_in(view, row)
+    errand = clock.errand
+    assert errand is not None
     rules = policy.settings_of(view).politeness
-    after = politeness.lapsed(politeness.with_address(view, clock), rules, ctx.now_ms)
-    return Decided(decisions=[politeness.move(ctx, row, event, reason, after)])
+    after = politeness.lapsed(clock, rules, ctx.now_ms)
+    if reason is Reason.RELEASED:
+        yield Decided(decisions=[politeness.move(ctx, row, HostEvent.ERRAND_RELEASED, reason, after, errand=errand)])
+    elif errand.kind is FetchKind.ROBOTS:
+        yield from robots_policy.expire(view, ctx, row, after, errand)
+    else:
+        after = politeness.with_address(view, lookups.failed(after, rules, ctx.now_ms))
+        yield Decided(decisions=[politeness.move(ctx, row, HostEvent.ERRAND_EXPIRED, reason, after, errand=errand)])

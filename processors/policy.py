@@ -16,12 +16,12 @@ from frontlog.processors import hosts, robots_txt, scope
 from frontlog.processors.settings import Settings, decode
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
-from frontlog.state.rows import HostRow, OriginRow, PolicyRow, SiteRow
+from frontlog.state.rows import HostRow, OriginRow, PolicyRow, SiteRow, UrlRow
 from frontlog.state.tables import Tables
 
 
 class Verdict(NamedTuple):
-    """Whether a URL may be fetched. `rule`, `line` and `group` name what robots.txt said, if it decided."""
+    """Whether a URL may be fetched, and why not; the detail names the robots line, pattern or block that decided."""
 
     allowed: bool
     reason: Reason
@@ -106,7 +106,7 @@ def _parsed(text: bytes) -> robots_txt.RobotsTxt:
 
 def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Verdict:
     """What the robots.txt in force says; an origin whose file isn't known yet allows nothing to be fetched, but
-    that is for the claim to see (`robots_known`): here only rules deny."""
+    that is for the claim to see (`hosts.held_until_ms`): here only rules deny."""
     origin = at.origin
     if origin is None or not origin.robots_text_seq:
         return Verdict(True, Reason.ADMITTED, "", at.version)
@@ -127,6 +127,12 @@ def judge(view: Tables, at: Standing, url: str, requested: str, depth: int, *, w
     if not first.allowed:
         return first
     return robots_verdict(view, at, requested, settings_of(view).identity.token)
+
+
+def budget_spent(view: Tables, at: Standing, row: UrlRow) -> bool:
+    """Whether a page more of the host would be too many; one that was counted may be fetched again."""
+    limit = settings_of(view).scope.pages_per_host_max
+    return limit > 0 and at.host is not None and at.host.pages >= limit and not row.brought_page
 
 
 def policy_key(kind: ScopeKind, name: str, seq: int) -> bytes:
@@ -200,6 +206,8 @@ def apply_robots(tables: Tables, event: RobotsPolicy) -> None:
         robots_expires_ms=event.expires_ms,
         robots_copy_until_ms=event.copy_until_ms,
     )
+    if event.state is not RobotsState.UNREACHABLE:  # which says nothing about the file: the last delay stays
+        new = replace(new, crawl_delay_ms=event.crawl_delay_ms)
     if not event.renewal:
         new = replace(new, robots_seq=event.seq)
         if event.state is not RobotsState.UNREACHABLE:
@@ -214,6 +222,18 @@ def apply_robots(tables: Tables, event: RobotsPolicy) -> None:
     tables.origins.put(origin_id, new)
     host_id = keys.host_id(name)
     host = hosts.ensure(tables, name)
-    if event.state is not RobotsState.UNREACHABLE and host.crawl_delay_ms != event.crawl_delay_ms:
-        tables.hosts.put(host_id, replace(host, crawl_delay_ms=event.crawl_delay_ms))
+    delay = crawl_delay_ms(tables, host)
+    if host.crawl_delay_ms != delay:
+        tables.hosts.put(host_id, replace(host, crawl_delay_ms=delay))
     tables.touched.add(host_id)
+
+
+def crawl_delay_ms(view: Tables, host: HostRow, instead: tuple[str, int] | None = None) -> int:
+    """The Crawl-delay that a host goes by, ms: the longest among its origins, since they share its clock.
+    `instead`: (origin_key, ms) that is about to hold."""
+    delays = [instead[1]] if instead else [0]
+    for origin_id in hosts.origins_of(keys.host_id(host.host), host):
+        origin = view.origins.get(origin_id)
+        if origin is not None and not (instead and origin.origin_key == instead[0]):
+            delays.append(origin.crawl_delay_ms)
+    return max(delays)

@@ -3,14 +3,18 @@
 Rules. One request at a time to a host and to an address. After a request the host rests for the largest of the
 smallest gap, ten times the response time, its Crawl-delay and an operator's gap. 429 and 503 make the whole host
 wait for Retry-After, or for a back-off that doubles. Failures of the host double the back-off too, and ten in a row
-give it a day of rest. Every function takes a clock and gives the next one; nothing else decides about time.
+give it a day of rest. Every function takes a clock and gives the next one; nothing else decides about time, and no
+request's end brings a turn forward that was given before it.
+
+Hosts of one address share its slot and its rest, which is that of the machine: the smallest gap or ten times the
+response time. What one host asks for itself (Crawl-delay, Retry-After, an operator's gap) keeps no other waiting.
 
 What this can't hold: hosts of one address in several partitions (`census`).
 """
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import HostEvent, Reason
+from frontlog.avro.enums import FetchKind, HostEvent, Reason
 from frontlog.avro.events import Errand, FetchResult, HostClock, HostTransition
 from frontlog.processors import errands, hosts
 from frontlog.processors.context import Context
@@ -25,15 +29,21 @@ HOST_FAILURES = frozenset({
     Reason.TIMEOUT, Reason.CONNECTION_REFUSED, Reason.CONNECTION_RESET, Reason.NO_ROUTE, Reason.TLS_FAILED,
 })  # fmt: skip
 """Failures that speak of the host, not of one URL."""
+ERRAND_OVER = frozenset({HostEvent.ERRAND_ENDED, HostEvent.ERRAND_EXPIRED})
+"""What ends a wanted errand: it has its answer, be it that there is none."""
 NO_REQUEST = frozenset({Reason.RELEASED, Reason.ADDRESS_CHANGED})
 """Ends of a lease without a request to the host."""
 
 
 def gap_ms(clock: HostClock, rules: Politeness, response_ms: int) -> int:
     """The rest after a request, ms."""
-    adaptive = int(rules.gap_factor * response_ms)
     delay = min(clock.crawl_delay_ms, rules.crawl_delay_ms_max)
-    return max(rules.gap_ms_min, min(adaptive, rules.backoff_ms_max), delay, clock.operator_gap_ms)
+    return max(address_gap_ms(rules, response_ms), delay, clock.operator_gap_ms)
+
+
+def address_gap_ms(rules: Politeness, response_ms: int) -> int:
+    """The rest of an address after a request to any of its hosts, ms."""
+    return max(rules.gap_ms_min, min(int(rules.gap_factor * response_ms), rules.backoff_ms_max))
 
 
 def claimed(clock: HostClock, rules: Politeness, now_ms: int) -> HostClock:
@@ -45,20 +55,23 @@ def claimed(clock: HostClock, rules: Politeness, now_ms: int) -> HostClock:
         parked=False,
         next_eligible_ms=now_ms + gap,
         address_in_flight=clock.address_in_flight + 1,
-        address_next_ms=max(clock.address_next_ms, now_ms + gap),
+        address_next_ms=max(clock.address_next_ms, now_ms + address_gap_ms(rules, 0)),
     )
 
 
 def ended(clock: HostClock, rules: Politeness, result: FetchResult, now_ms: int) -> HostClock:
     """A request ended; when may the next one start?"""
     freed = freed_slot(clock)
+    if result.reason is Reason.ADDRESS_CHANGED:
+        # the look-up that the claim went by is out of date: look again before the next claim
+        return replace(freed, address_expires_ms=min(freed.address_expires_ms, now_ms))
     if result.reason in NO_REQUEST or not result.address:
         return freed
     end_ms = min(max(result.ended_ms, result.started_ms + result.total_ms), now_ms)
     gap = gap_ms(clock, rules, result.total_ms)
     reason = result.reason
     if result.status in (429, 503):
-        asked = retry_after_ms(result.retry_after, result.ended_ms, rules.retry_after_ms_max)
+        asked = retry_after_ms(result.retry_after, end_ms, rules.retry_after_ms_max)
         backoff = min(2 * max(clock.backoff_ms, gap), rules.backoff_ms_max)
         wait, failures = (backoff if asked is None else max(asked, gap)), clock.failures
     elif reason in HOST_FAILURES:
@@ -67,21 +80,20 @@ def ended(clock: HostClock, rules: Politeness, result: FetchResult, now_ms: int)
         wait = rules.host_pause_ms if failures >= rules.host_failures_max else backoff
     else:
         backoff, wait, failures = 0, gap, 0
-    next_ms = end_ms + max(gap, wait)
     return replace(
         freed,
-        next_eligible_ms=next_ms,
+        next_eligible_ms=max(clock.next_eligible_ms, end_ms + max(gap, wait)),
         gap_ms=gap,
         backoff_ms=backoff,
         failures=0 if failures >= rules.host_failures_max else failures,
         response_ms=result.total_ms,
-        address_next_ms=max(freed.address_next_ms, end_ms + gap),
+        address_next_ms=max(freed.address_next_ms, end_ms + address_gap_ms(rules, result.total_ms)),
     )
 
 
 def freed_slot(clock: HostClock) -> HostClock:
     """The slot of the host and of its address is free; no time moved."""
-    connected = clock.errand is None or clock.errand.kind.value != "resolve"
+    connected = clock.errand is None or clock.errand.kind is not FetchKind.RESOLVE
     in_flight = max(0, clock.address_in_flight - 1) if connected else clock.address_in_flight
     return replace(clock, in_flight=0, parked=False, errand=None, address_in_flight=in_flight)
 
@@ -90,11 +102,18 @@ def lapsed(clock: HostClock, rules: Politeness, now_ms: int) -> HostClock:
     """A lease ran out or was taken from a dead process: nobody knows when its request ended, so the gap counts from now."""
     freed = freed_slot(clock)
     gap = max(gap_ms(clock, rules, clock.response_ms), clock.gap_ms)
+    address_gap = address_gap_ms(rules, clock.response_ms)
     return replace(
         freed,
         next_eligible_ms=max(clock.next_eligible_ms, now_ms + gap),
-        address_next_ms=max(clock.address_next_ms, now_ms + gap),
+        address_next_ms=max(clock.address_next_ms, now_ms + address_gap),
     )
+
+
+def clock_in(tables: Tables, row: HostRow) -> HostClock:
+    """The clock of a host as a decision may change and carry it: its row's, with the budget of its address as
+    every host of the address left it. (A row alone holds the budget as its own host left it.)"""
+    return with_address(tables, hosts.clock_of(row))
 
 
 def with_address(tables: Tables, clock: HostClock) -> HostClock:
@@ -107,9 +126,18 @@ def with_address(tables: Tables, clock: HostClock) -> HostClock:
     )
 
 
+def looked_up_anew(tables: Tables, row: HostRow, now_ms: int) -> HostClock | None:
+    """The clock of a host whose address was refused or not found, for a look-up before the next claim; None: it has
+    an address, or none was ever looked up."""
+    if row.address_reason is Reason.OK:
+        return None
+    clock = clock_in(tables, row)
+    return replace(clock, address_expires_ms=min(clock.address_expires_ms, now_ms), resolve_failures=0)
+
+
 def queued(clock: HostClock, rules: Politeness, now_ms: int) -> HostClock:
     """The address is busy with another host: a turn of its own behind those that wait already."""
-    turn = max(clock.address_next_ms, clock.address_tail_ms, now_ms) + gap_ms(clock, rules, 0)
+    turn = max(clock.address_next_ms, clock.address_tail_ms, now_ms) + address_gap_ms(rules, 0)
     return replace(clock, next_eligible_ms=max(clock.next_eligible_ms, turn), address_tail_ms=turn)
 
 
@@ -150,15 +178,14 @@ def apply(tables: Tables, event: HostTransition) -> None:
     """Fold one move of a host's clock."""
     host = keys.host_id(event.host)
     row = hosts.ensure(tables, event.host)
-    if event.event is HostEvent.ERRAND_WANTED:
-        assert event.errand is not None
+    if event.errand is not None:
         key = errands.wanted_key(host, event.errand.origin_key)
-        added = tables.errands.get(key) is None
-        tables.errands.put(key, errands.pack(event.errand))
-        tables.hosts.put(host, replace(row, errands_wanted=row.errands_wanted + added))
-    elif event.errand is not None:
-        key = errands.wanted_key(host, event.errand.origin_key)
-        if event.errand.kind.value == "robots" and tables.errands.get(key) is not None:
+        wanted = errands.unpack(tables.errands.get(key) or b"")
+        if event.event is HostEvent.ERRAND_WANTED:
+            tables.errands.put(key, errands.pack(event.errand))
+            tables.hosts.put(host, replace(row, errands_wanted=row.errands_wanted + (wanted is None)))
+        elif event.event in ERRAND_OVER and wanted is not None and wanted.url == event.errand.url:
+            # Not before: an errand that was handed back, or whose process died, is still wanted.
             tables.errands.delete(key)
             tables.hosts.put(host, replace(row, errands_wanted=row.errands_wanted - 1))
     hosts.set_clock(tables, host, event.clock)

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import Reason, State, Topic
-from frontlog.avro.events import FetchResult, LeaseExtension, Removed, ResultFacts
-from frontlog.processors import canonical, hosts, policy, politeness, url_rules, urls
+from frontlog.avro.enums import Reason, State
+from frontlog.avro.events import FetchResult, LeaseExtension, ResultFacts
+from frontlog.processors import canonical, outputs, policy, politeness, redirects, url_rules, urls
 from frontlog.processors.context import Context, Decided, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.settings import Attempts, Settings
-from frontlog.processors.times import rfc3339
 from frontlog.state import keys
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
@@ -35,6 +34,17 @@ class Outcome(NamedTuple):
 
     state: State
     reason: Reason
+
+
+class Ending(NamedTuple):
+    """Where a URL goes, why, and with which counts. `respelled`: the spelling that is requested from now on."""
+
+    state: State
+    reason: Reason
+    detail: str
+    respelled: str = ""
+    attempts: int = 0
+    failures: int = 0
 
 
 def classify(result: FetchResult, row: UrlRow) -> Outcome:
@@ -96,42 +106,72 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
     settings = policy.settings_of(view)
     host = view.hosts.get(key[: keys.HOST_ID_BYTES])
     assert host is not None
-    before = politeness.with_address(view, hosts.clock_of(host))
-    clock = politeness.ended(before, settings.politeness, result, ctx.now_ms)
-    state, reason = classify(result, row)
-    respelled = _respelled(settings, result, row) if reason is R.REDIRECTED else ""
-    if respelled:
-        state = S.ELIGIBLE
-    tried = state is not S.ELIGIBLE or bool(respelled)
-    attempts = 0 if state is S.FETCHED else row.attempts + tried
-    failures = 0 if state is S.FETCHED else row.failures + (state is S.DEFERRED and reason not in NOT_OURS)
-    detail = result.detail
-    if state is S.DEFERRED and failures >= settings.attempts.failures_quarantine:
-        state, reason, detail = S.QUARANTINED, R.REPEATED_FAILURES, f"{reason.value}: {result.detail}"
-    elif state is S.DEFERRED and attempts >= settings.attempts.attempts_max:
-        state, reason, detail = S.FAILED, R.RETRIES_EXHAUSTED, f"{reason.value}: {result.detail}"
-    due_ms = _due_ms(settings.attempts, row, reason, clock.next_eligible_ms, max(failures, 1), ctx.now_ms, state)
+    clock = politeness.ended(politeness.clock_in(view, host), settings.politeness, result, ctx.now_ms)
+    end = _counted(settings.attempts, _ending(settings, result, row), row, result)
+    end, version = _under_policy(view, result, row, end)
+    due_ms = _due_ms(settings.attempts, row, end, clock.next_eligible_ms, ctx.now_ms)
     event = urls.build(
-        ctx, row, result.origin_key, state, reason, detail=detail, due_ms=due_ms, attempts=attempts, failures=failures,
-        result=replace(facts(result, row), location=respelled or result.location), clock=clock,
+        ctx, row, result.origin_key, end.state, end.reason, detail=end.detail, due_ms=due_ms, attempts=end.attempts,
+        failures=end.failures, policy_version=version, clock=clock,
+        result=replace(facts(result, row), location=end.respelled or result.location),
     )  # fmt: skip
-    return Decided(decisions=[event], outputs=_removed(ctx, row, state, result))
+    return Decided(decisions=[event], outputs=_removed(ctx, row, end, result, version))
 
 
-def _respelled(settings: Settings, result: FetchResult, row: UrlRow) -> str:
-    """The spelling to request from now on, when a redirect leads to the same identity; empty: to another one."""
+def _ending(settings: Settings, result: FetchResult, row: UrlRow) -> Ending:
+    """The outcome, with a redirect to the same identity seen for what it is."""
+    state, reason = classify(result, row)
+    end = Ending(state, reason, result.detail)
+    if reason is not R.REDIRECTED:
+        return end
+    if not result.location:
+        return end._replace(state=S.FAILED, reason=R.BAD_LOCATION, detail="no Location")
     found = canonical.canonicalize(result.location, url_rules.PROFILES[settings.canonical.profile])
-    same = isinstance(found, canonical.Identity) and found.identity == row.url
-    return found.requested if same and isinstance(found, canonical.Identity) else ""
+    if isinstance(found, canonical.Refused) or found.identity != row.url:
+        return end
+    # The same identity under another spelling is asked for under that, at most five times (DESIGN §5).
+    hop = redirects.next_hop(row.requested or row.url, found.requested, row.chain)
+    if not hop.target:
+        return end._replace(state=S.FAILED, reason=hop.reason, detail=hop.detail)
+    return end._replace(state=S.ELIGIBLE, respelled=hop.target)
 
 
-def _due_ms(rules: Attempts, row: UrlRow, reason: Reason, host_next_ms: int, tries: int, now_ms: int, state: State) -> int:
+def _counted(rules: Attempts, end: Ending, row: UrlRow, result: FetchResult) -> Ending:
+    """The ending with its counts, and what they make of it when they are full."""
+    if end.state is S.FETCHED:
+        return end
+    tried = end.state is not S.ELIGIBLE or bool(end.respelled)
+    own = end.state is S.DEFERRED and end.reason not in NOT_OURS
+    end = end._replace(attempts=row.attempts + tried, failures=row.failures + own)
+    if end.state is not S.DEFERRED:
+        return end
+    why = f"{end.reason.value}: {result.detail}"
+    if end.failures >= rules.failures_quarantine:
+        return end._replace(state=S.QUARANTINED, reason=R.REPEATED_FAILURES, detail=why)
+    if end.attempts >= rules.attempts_max:
+        return end._replace(state=S.FAILED, reason=R.RETRIES_EXHAUSTED, detail=why)
+    return end
+
+
+def _under_policy(view: Tables, result: FetchResult, row: UrlRow, end: Ending) -> tuple[Ending, int]:
+    """A page that came under an older policy version is judged under the one in force: a block or a change of
+    robots.txt that overtook it wins. What waits is judged at its claim."""
+    at = policy.standing(view, result.origin_key)
+    if end.state is not S.FETCHED or at.version == row.policy_version:
+        return end, row.policy_version
+    verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
+    if not verdict.allowed:
+        end = end._replace(state=S.BLOCKED, reason=verdict.reason, detail=verdict.detail)
+    return end, verdict.version
+
+
+def _due_ms(rules: Attempts, row: UrlRow, end: Ending, host_next_ms: int, now_ms: int) -> int:
     """When a URL that was put off is due: the host's own wait where the host asked for it, else a delay of its own."""
-    if state is not S.DEFERRED:
+    if end.state is not S.DEFERRED:
         return 0
-    if reason in politeness.HOST_SLOW_DOWN:
+    if end.reason in politeness.HOST_SLOW_DOWN:
         return host_next_ms
-    return now_ms + retry_delay_ms(rules, row.url, tries)
+    return now_ms + retry_delay_ms(rules, row.url, max(end.failures, 1))
 
 
 def facts(result: FetchResult, row: UrlRow) -> ResultFacts:
@@ -154,16 +194,13 @@ def facts(result: FetchResult, row: UrlRow) -> ResultFacts:
     )
 
 
-def _removed(ctx: Context, row: UrlRow, state: State, result: FetchResult) -> list[Out]:
-    """A page that was given out and is gone, or must not be there any more, is taken back."""
-    if not row.last_success_ms or state not in (S.GONE, S.BLOCKED):
+def _removed(ctx: Context, row: UrlRow, end: Ending, result: FetchResult, version: int) -> list[Out]:
+    """A page that was given out and is gone, or must not be there any more, is taken back; so is one that may have
+    been given out while this result was on its way."""
+    if end.state not in (S.GONE, S.BLOCKED) or not (row.last_success_ms or result.parse):
         return []
-    event = Removed(
-        event_id=f"{ctx.partition}-{ctx.seq}", url=row.url, removed_at=rfc3339(ctx.now_ms),
-        reason=R.GONE if state is S.GONE else result.reason, detail=result.detail, status=result.status,
-        policy_version=row.policy_version,
-    )  # fmt: skip
-    return [Out(Topic.REMOVED, result.origin_key, event)]
+    answered = replace(row, last_status=result.status)
+    return outputs.removed(ctx, result.origin_key, answered, end.reason, end.detail, version)
 
 
 def decide_extension(view: Tables, wish: LeaseExtension, ctx: Context) -> Decided:
@@ -184,15 +221,16 @@ def decide_extension(view: Tables, wish: LeaseExtension, ctx: Context) -> Decide
 
 
 def expire(view: Tables, ctx: Context, key: bytes, reason: Reason) -> Decided:
-    """Give a leased URL back: its lease ran out, or its process is dead. Attempts are kept, the gap counts from now."""
+    """Give a leased URL back: its lease ran out, or its process is dead. It counts as an attempt, so that a page which
+    kills its fetcher is given up in the end; the gap counts from now."""
     row = view.urls.get(key)
     origin = view.origins.get(key[: keys.ORIGIN_ID_BYTES])
     host = view.hosts.get(key[: keys.HOST_ID_BYTES])
     assert row is not None and origin is not None and host is not None
-    rules = policy.settings_of(view).politeness
-    clock = politeness.lapsed(politeness.with_address(view, hosts.clock_of(host)), rules, ctx.now_ms)
-    event = urls.build(
-        ctx, replace(row, attempts=row.attempts + 1), origin.origin_key, S.ELIGIBLE, reason,
-        detail=f"lease of {row.lease_owner}", clock=clock,
-    )  # fmt: skip
+    settings = policy.settings_of(view)
+    clock = politeness.lapsed(politeness.clock_in(view, host), settings.politeness, ctx.now_ms)
+    state, attempts, detail = S.ELIGIBLE, row.attempts + 1, f"lease of {row.lease_owner}"
+    if attempts >= settings.attempts.attempts_max:
+        state, reason, detail = S.FAILED, R.RETRIES_EXHAUSTED, f"{reason.value}: {detail}"
+    event = urls.build(ctx, row, origin.origin_key, state, reason, detail=detail, attempts=attempts, clock=clock)
     return Decided(decisions=[event])

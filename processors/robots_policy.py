@@ -4,139 +4,179 @@ A robots.txt is an errand on the slot of the host that is asked. A redirect make
 it points to, through that host's own address, clock and slot, in whatever partition it is; the answer counts for the
 asking origin only. A file that didn't change renews the policy and keeps its version. An origin whose robots.txt is
 unreachable is disallowed for now, or lives on its last good copy for a bounded time.
+
+A hop is wanted until it has its answer: handed back, or lost with its process, it is leased again; when its lease
+runs out, or its host may not be asked, the answer is that the file is unreachable.
 """
+
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, ScopeKind, Topic
-from frontlog.avro.events import Errand, ErrandRequest, Event, FetchResult, HostClock, RobotsPolicy
-from frontlog.processors import hosts, jobs, policy, politeness, robots_http, robots_txt
+from frontlog.avro.events import Errand, ErrandRequest, FetchResult, HostClock, HostTransition, RobotsPolicy
+from frontlog.processors import canonical, hosts, jobs, policy, politeness, robots_http
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
-from frontlog.processors.robots_http import RobotsAccess
-from frontlog.processors.sites import partition_of, site_of, split_origin
+from frontlog.processors.robots_http import RobotsAccess, RobotsOutcome
+from frontlog.processors.settings import Settings
+from frontlog.processors.sites import partition_of, site_of
 from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow
 from frontlog.state.tables import Tables
 
 HOP_WAIT_MS = 600_000
-"""How long an origin waits for the answer of another host before it counts as unreachable."""
+"""How long an origin waits for the answer of another host before it asks from the start again."""
 ANSWER_ONLY = 0
 """Fence of a result that another partition passed on: it moves no host's clock."""
+FAILURES_MAX = 1_000
+"""Unreachable answers in a row are counted up to here."""
 
 
-def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
-    """Decide the result of a robots errand, or an answer that another partition passed on."""
+def decide(view: Tables, result: FetchResult, ctx: Context) -> Iterator[Decided]:
+    """Decide the result of a robots errand, or an answer that another partition passed on, in steps."""
     if result.fence == ANSWER_ONLY:
-        return _answer(view, ctx, result)
+        yield from _answer(view, ctx, result)
+        return
     row = view.hosts.get(keys.host_id(result.host))
-    clock = hosts.clock_of(row) if row else None
-    if row is None or clock is None or clock.errand is None or clock.errand.fence != result.fence:
-        return reject(
-            ctx,
-            result.origin_key,
-            Reason.STALE_FENCE,
-            f"robots errand of {result.host}, fence {result.fence}",
-        )
-    rules = policy.settings_of(view).politeness
-    after = politeness.ended(politeness.with_address(view, clock), rules, result, ctx.now_ms)
-    ended = politeness.move(
-        ctx, row, HostEvent.ERRAND_ENDED, result.reason, after, detail=result.detail, errand=clock.errand
+    clock = politeness.clock_in(view, row) if row else None
+    errand = clock.errand if clock else None
+    if row is None or clock is None or errand is None or errand.fence != result.fence or errand.kind is not result.kind:
+        yield reject(ctx, result.origin_key, Reason.STALE_FENCE, f"robots errand of {result.host}, fence {result.fence}")
+        return
+    # Whose policy it is and where the chain stands is what the log says of the errand.
+    asked = replace(
+        result, origin_key=errand.origin_key, asker=errand.asker, chain=errand.chain, url=errand.url, requested=errand.url
     )
-    decided = Decided(decisions=[ended])
-    if result.reason in politeness.NO_REQUEST:
-        return decided  # nothing was learned: the next claim leases it again
-    return _merge(decided, _answer_or_hop(view, ctx, result))
+    settings = policy.settings_of(view)
+    over = result.reason not in politeness.NO_REQUEST
+    outcome = _outcome(asked)
+    if over and errand.asker == ctx.partition:
+        clock = replace(clock, crawl_delay_ms=_delay_ms(view, settings, row, asked, outcome))
+    after = politeness.ended(clock, settings.politeness, result, ctx.now_ms)
+    event = HostEvent.ERRAND_ENDED if over else HostEvent.ERRAND_RELEASED
+    yield Decided(decisions=[politeness.move(ctx, row, event, result.reason, after, detail=result.detail, errand=errand)])
+    if over and outcome.kind is RobotsAccess.FOLLOW:
+        yield from _hop(view, ctx, asked, outcome.location)
+    elif over:
+        yield from _answer(view, ctx, asked)
 
 
-def _merge(first: Decided, second: Decided) -> Decided:
-    first.decisions += second.decisions
-    first.outputs += second.outputs
-    first.emissions += second.emissions
-    return first
-
-
-def _answer_or_hop(view: Tables, ctx: Context, result: FetchResult) -> Decided:
-    outcome = _outcome(result)
-    if outcome.kind is not RobotsAccess.FOLLOW:
-        return _answer(view, ctx, result)
-    target = split_origin(outcome.location)
+def _hop(view: Tables, ctx: Context, result: FetchResult, location: str) -> Iterator[Decided]:
+    """Ask the host that a redirect points to."""
+    found = canonical.canonicalize(location)
+    if isinstance(found, canonical.Refused):
+        yield from _answer(view, ctx, replace(result, reason=found.reason, detail=location[:512]))
+        return
     errand = Errand(
-        kind=FetchKind.ROBOTS, url=outcome.location, origin_key=result.origin_key, asker=result.asker,
+        kind=FetchKind.ROBOTS, url=found.requested, origin_key=result.origin_key, asker=result.asker,
         chain=(*result.chain, result.requested), fence=0, deadline_ms=0, owner="",
     )  # fmt: skip
-    decided = Decided()
     if result.asker == ctx.partition:
-        decided.decisions.append(_pending(view, ctx, result))
-    partition = partition_of(site_of(target[1]), ctx.partitions)
+        yield Decided(decisions=[_pending(view, ctx, result)])
+    partition = partition_of(site_of(found.host), ctx.partitions)
     if partition == ctx.partition:
-        decided.decisions.append(want(view, ctx, target[1], errand))
-        return decided
+        yield Decided(decisions=[want(view, ctx, found.host, errand)])
+        return
     request = ErrandRequest(
         event_id=f"hop {len(errand.chain)} {result.event_id}", kind=errand.kind, url=errand.url, origin_key=errand.origin_key,
         asker=errand.asker, chain=errand.chain, at_ms=ctx.now_ms,
     )  # fmt: skip
-    decided.emissions.append(Emission(partition, Topic.DISCOVERIES, target[0], request))
-    return decided
+    yield Decided(emissions=[Emission(partition, Topic.DISCOVERIES, found.origin_key, request)])
 
 
-def want(view: Tables, ctx: Context, host: str, errand: Errand) -> Event:
-    """Queue an errand at a host of this partition."""
+def want(view: Tables, ctx: Context, host: str, errand: Errand) -> HostTransition:
+    """Queue an errand at a host of this partition. A host that is put off has its gap behind it."""
     row = view.hosts.get(keys.host_id(host)) or HostRow(host=host)
-    return politeness.move(
-        ctx,
-        row,
-        HostEvent.ERRAND_WANTED,
-        Reason.REDIRECT,
-        hosts.clock_of(row),
-        detail=errand.url,
-        errand=errand,
-    )
+    clock = politeness.clock_in(view, row)
+    if clock.parked:
+        clock = replace(clock, parked=False, next_eligible_ms=ctx.now_ms)
+    return politeness.move(ctx, row, HostEvent.ERRAND_WANTED, Reason.REDIRECT, clock, detail=errand.url, errand=errand)
 
 
 def decide_request(view: Tables, request: ErrandRequest, ctx: Context) -> Decided:
     """Another partition needs a robots hop of one of our hosts."""
+    found = canonical.canonicalize(request.url)
+    if isinstance(found, canonical.Refused):
+        return reject(ctx, request.origin_key, found.reason, f"robots hop to {request.url[:512]}")
     errand = Errand(
-        kind=request.kind, url=request.url, origin_key=request.origin_key, asker=request.asker, chain=request.chain,
+        kind=request.kind, url=found.requested, origin_key=request.origin_key, asker=request.asker, chain=request.chain,
         fence=0, deadline_ms=0, owner="",
     )  # fmt: skip
-    return Decided(decisions=[want(view, ctx, split_origin(request.url)[1], errand)])
+    return Decided(decisions=[want(view, ctx, found.host, errand)])
 
 
-def unreachable_host(view: Tables, ctx: Context, row: HostRow, clock: HostClock, wanted: Errand) -> Decided:
-    """A hop's host has no address that may be asked: the hop is over, and the asking origin is disallowed for now."""
-    result = FetchResult(
-        event_id=f"hop refused {ctx.partition} {ctx.seq}", kind=FetchKind.ROBOTS, origin_key=wanted.origin_key, host=row.host,
-        url=wanted.url, requested=wanted.url, asker=wanted.asker, started_ms=ctx.now_ms, ended_ms=ctx.now_ms,
-        reason=clock.address_reason, detail=f"hop to {row.host}", chain=wanted.chain, fence=ANSWER_ONLY,
+def refuse_hop(
+    view: Tables, ctx: Context, row: HostRow, clock: HostClock, wanted: Errand, reason: Reason
+) -> Iterator[Decided]:
+    """A hop's host may not be asked: the hop is over, and the asking origin is disallowed for now."""
+    ended = politeness.move(ctx, row, HostEvent.ERRAND_ENDED, reason, clock, errand=wanted)
+    yield Decided(decisions=[ended])
+    yield from _answer(view, ctx, _no_answer(ctx, row, wanted, reason, f"hop to {row.host}"))
+
+
+def expire(view: Tables, ctx: Context, row: HostRow, after: HostClock, errand: Errand) -> Iterator[Decided]:
+    """No result came before the deadline: whatever hangs there is no answer."""
+    reason = Reason.LEASE_EXPIRED
+    yield Decided(decisions=[politeness.move(ctx, row, HostEvent.ERRAND_EXPIRED, reason, after, errand=errand)])
+    yield from _answer(view, ctx, _no_answer(ctx, row, errand, reason, f"lease of {errand.owner}"))
+
+
+def _no_answer(ctx: Context, row: HostRow, errand: Errand, reason: Reason, detail: str) -> FetchResult:
+    return FetchResult(
+        event_id=f"no answer {ctx.partition} {ctx.seq}", kind=FetchKind.ROBOTS, origin_key=errand.origin_key, host=row.host,
+        url=errand.url, requested=errand.url, asker=errand.asker, started_ms=ctx.now_ms, ended_ms=ctx.now_ms,
+        reason=reason, detail=detail, chain=errand.chain, fence=ANSWER_ONLY,
     )  # fmt: skip
-    ended = politeness.move(ctx, row, HostEvent.ERRAND_ENDED, clock.address_reason, clock, errand=wanted)
-    return _merge(Decided(decisions=[ended]), _answer(view, ctx, result))
 
 
-def _outcome(result: FetchResult) -> robots_http.RobotsOutcome:
+def _outcome(result: FetchResult) -> RobotsOutcome:
     error = None if result.reason is Reason.OK else result.reason.value
     return robots_http.outcome(
-        result.status or None,
-        error,
-        result.robots_txt,
-        result.content_type,
-        len(result.chain),
-        location=result.location,
-    )
+        result.status or None, error, result.robots_txt, result.content_type, len(result.chain), url=result.requested,
+        location=result.location, visited=result.chain, truncated=result.truncated,
+    )  # fmt: skip
 
 
-def _answer(view: Tables, ctx: Context, result: FetchResult) -> Decided:
+def _answer(view: Tables, ctx: Context, result: FetchResult) -> Iterator[Decided]:
     """The end of an origin's robots fetch; passed on when another partition asked."""
     if result.asker != ctx.partition:
         passed = replace(result, fence=ANSWER_ONLY)
-        return Decided(emissions=[Emission(result.asker, Topic.FETCH_RESULTS, result.origin_key, passed)])
+        yield Decided(emissions=[Emission(result.asker, Topic.FETCH_RESULTS, result.origin_key, passed)])
+        return
     origin = view.origins.get(keys.origin_id(result.origin_key)) or OriginRow(origin_key=result.origin_key)
+    if result.fence == ANSWER_ONLY and result.started_ms <= origin.robots_fetched_ms:
+        return  # a repeat, or older than what is in force
+    host = keys.split_origin_key(result.origin_key)[1]
+    before = view.hosts.get(keys.host_id(host))
     event = _policy(view, ctx, result, origin)
-    decided = Decided(decisions=[event])
+    yield Decided(decisions=[event])
+    row = view.hosts.get(keys.host_id(host))
+    if row is not None and row.crawl_delay_ms > (before.crawl_delay_ms if before else 0):
+        yield _rest(view, ctx, row)
     if not event.renewal:
-        decided.decisions += jobs.start(view, ctx, ScopeKind.ORIGIN, result.origin_key)
-    return decided
+        yield Decided(decisions=jobs.start(view, ctx, ScopeKind.ORIGIN, result.origin_key))
+
+
+def _rest(view: Tables, ctx: Context, row: HostRow) -> Decided:
+    """Another host told of a longer Crawl-delay: nobody knows how long ago this one was asked, so it rests from now."""
+    rules = policy.settings_of(view).politeness
+    clock = politeness.clock_in(view, row)
+    start_ms = ctx.now_ms if clock.parked else clock.next_eligible_ms
+    rest_ms = ctx.now_ms + min(row.crawl_delay_ms, rules.crawl_delay_ms_max)
+    clock = replace(clock, next_eligible_ms=max(start_ms, rest_ms), parked=False)
+    detail = f"Crawl-delay of {row.crawl_delay_ms} ms"
+    return Decided(decisions=[politeness.move(ctx, row, HostEvent.PARKED, Reason.OK, clock, detail=detail)])
+
+
+def _delay_ms(view: Tables, settings: Settings, row: HostRow, result: FetchResult, outcome: RobotsOutcome) -> int:
+    """The Crawl-delay that holds for the host that was asked once this answer counts, ms: so its own end waits for it."""
+    if outcome.kind not in (RobotsAccess.PARSED, RobotsAccess.UNAVAILABLE):
+        return row.crawl_delay_ms
+    if keys.split_origin_key(result.origin_key)[1] != row.host:
+        return row.crawl_delay_ms
+    delay = outcome.robots.group(settings.identity.token).crawl_delay_ms if outcome.robots else None
+    return policy.crawl_delay_ms(view, row, (result.origin_key, delay or 0))
 
 
 def _policy(view: Tables, ctx: Context, result: FetchResult, origin: OriginRow) -> RobotsPolicy:
@@ -144,18 +184,19 @@ def _policy(view: Tables, ctx: Context, result: FetchResult, origin: OriginRow) 
     outcome = _outcome(result)
     base = RobotsPolicy(
         seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=result.origin_key, state=RobotsState.UNREACHABLE,
-        reason=result.reason, detail=result.detail, cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition,
-        cause_offset=ctx.cause.offset, status=result.status, source_url=result.requested, fetched_ms=result.started_ms,
+        reason=outcome.reason, detail=result.detail or outcome.detail, cause_topic=ctx.cause.topic,
+        cause_partition=ctx.cause.partition, cause_offset=ctx.cause.offset, status=result.status,
+        source_url=result.requested, fetched_ms=result.started_ms,
     )  # fmt: skip
-    if outcome.kind is RobotsAccess.UNREACHABLE:
+    if outcome.kind not in (RobotsAccess.PARSED, RobotsAccess.UNAVAILABLE):
         return _unreachable(base, origin, settings.robots.copy_ms_max, ctx.now_ms)
     lifetime = robots_http.lifetime_ms(result.cache_control, settings.robots.cache_ms_max)
     fresh = replace(base, expires_ms=result.started_ms + lifetime, failures=0)
     if outcome.kind is RobotsAccess.UNAVAILABLE:
         same = origin.robots_state is RobotsState.ALLOW_ALL
         return replace(fresh, state=RobotsState.ALLOW_ALL, renewal=same)
-    parsed = robots_txt.parse(result.robots_txt)
-    delay = parsed.group(settings.identity.token).crawl_delay_ms or 0
+    assert outcome.robots is not None, "what was parsed has rules"
+    delay = outcome.robots.group(settings.identity.token).crawl_delay_ms or 0
     known = view.policies.get(policy.policy_key(ScopeKind.ORIGIN, result.origin_key, origin.robots_text_seq))
     same = origin.robots_state is RobotsState.RULES and known is not None and known.text == result.robots_txt
     text = b"" if same else result.robots_txt
@@ -164,7 +205,7 @@ def _policy(view: Tables, ctx: Context, result: FetchResult, origin: OriginRow) 
 
 def _unreachable(base: RobotsPolicy, origin: OriginRow, copy_ms: int, now_ms: int) -> RobotsPolicy:
     """Disallow for now; the last good copy lives on for `copy_ms` from the first failure."""
-    failures = origin.robots_failures + 1
+    failures = min(origin.robots_failures + 1, FAILURES_MAX)
     again = origin.robots_state is RobotsState.UNREACHABLE
     had_copy = origin.robots_state in (RobotsState.RULES, RobotsState.ALLOW_ALL)
     copy_until = origin.robots_copy_until_ms if again else now_ms + copy_ms if had_copy else 0
@@ -175,11 +216,10 @@ def _unreachable(base: RobotsPolicy, origin: OriginRow, copy_ms: int, now_ms: in
 def _pending(view: Tables, ctx: Context, result: FetchResult) -> RobotsPolicy:
     """The file is on its way through another host: what is in force stays, and the origin waits a bounded time."""
     origin = view.origins.get(keys.origin_id(result.origin_key)) or OriginRow(origin_key=result.origin_key)
-    host = view.hosts.get(keys.host_id(split_origin(result.origin_key + "/")[1]))
     return RobotsPolicy(
         seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=result.origin_key, state=origin.robots_state, renewal=True,
         reason=Reason.REDIRECTED, detail=result.location, cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition,
         cause_offset=ctx.cause.offset, status=result.status, source_url=result.requested, fetched_ms=origin.robots_fetched_ms,
         expires_ms=ctx.now_ms + HOP_WAIT_MS, copy_until_ms=origin.robots_copy_until_ms, failures=origin.robots_failures,
-        crawl_delay_ms=host.crawl_delay_ms if host else 0,
+        crawl_delay_ms=origin.crawl_delay_ms,
     )  # fmt: skip

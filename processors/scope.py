@@ -51,3 +51,14 @@ def seed_scope(rules: Scope, url: str, kind: SourceKind, depth: int) -> str | No
         return ""
     path_end = url.partition("?")[0].rfind("/") + 1
     return url[:path_end]
+
+
+def covers(rules: Scope, host: HostRow | None, site: SiteRow | None, widening: str) -> bool:
+    """Whether the scope holds already what a seed would add to it (see `seed_scope`)."""
+    if rules.mode == "any":
+        return True
+    if rules.mode == "site":
+        return site is not None and site.seeded
+    if host is None or not host.seeds:
+        return False
+    return rules.mode == "host" or widening.startswith(host.seeds)

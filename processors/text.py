@@ -10,13 +10,16 @@ Unicode form stay: a text that differs in them differs. `text_sha256` is the SHA
 """
 
 import hashlib
+from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from frontlog.processors.markup import ELEMENTS_UNWRAPPED_MAX, IFRAME, Survey, is_foreign
+from frontlog.processors.markup import ELEMENTS_UNWRAPPED_MAX, IFRAME, IMG, Survey, is_foreign
 
 ANCHOR_CHARACTERS_MAX = 200
 TITLE_CHARACTERS_MAX = 1000
+ANCHOR_NODES_MAX = 100
+"""Nodes of a link without text in which images are looked for."""
 
 _EMPTY_COMMENTS = ("<!-- -->", "<!---->")
 
@@ -80,7 +83,8 @@ def anchor_text(node: LexborNode) -> str:
     """Visible text of a link after `prepare`, cut at 200 characters; without text, `alt` of its images."""
     words = node.text(separator=" ", skip_empty=True)
     if not words or words.isspace():
-        words = " ".join(image.attributes.get("alt") or "" for image in node.css("img[alt]"))
+        inside = islice(node.traverse(), ANCHOR_NODES_MAX)
+        words = " ".join(image.attributes.get("alt") or "" for image in inside if image.tag_id == IMG)
     return squeeze(words, ANCHOR_CHARACTERS_MAX)
 
 

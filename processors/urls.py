@@ -146,9 +146,11 @@ def apply(tables: Tables, event: Transition) -> None:
     if row is None:
         assert event.first is not None, f"seq {event.seq} moves {event.url}, which is not known"
         row = _new_row(event, event.first, tables.head.at_ms)
-        origin_row = _join(tables, event, event.first, origin, origin_row)
+        origin_row = _join(tables, event, origin, origin_row)
     assert origin_row is not None
     _check(row, event)
+    if event.first is not None and event.first.scope is not None:
+        _widen(tables, event.origin_key, event.first.scope)
     new = _moved(row, event, tables.head.at_ms)
     tables.urls.put(key, new)
     tables.origins.put(origin, _recount(origin_row, row, new, page=_is_page(row, event)))
@@ -212,7 +214,8 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
         return replace(new, requested=result.location, chain=(*row.chain, row.requested or row.url))
     if event.to_state is not S.FETCHED:
         return new
-    new = replace(new, last_success_ms=result.started_ms, location=result.location)
+    # A fetch after a success is the first of a chain of its own.
+    new = replace(new, last_success_ms=result.started_ms, location=result.location, chain=())
     if event.reason is R.NOT_MODIFIED:
         return new
     body = result.body
@@ -231,24 +234,30 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
     )
 
 
-def _join(tables: Tables, event: Transition, first: FirstSeen, origin: bytes, row: OriginRow | None) -> OriginRow:
-    """Make the origin and host of a new URL known, and widen the scope where the URL is a seed."""
+def _join(tables: Tables, event: Transition, origin: bytes, row: OriginRow | None) -> OriginRow:
+    """Make the origin, host and site of a new URL known."""
     _, host_name, _ = keys.split_origin_key(event.origin_key)
+    site = site_of(host_name).encode()
+    if tables.sites.get(site) is None:
+        tables.sites.put(site, SiteRow())
     if row is None:
-        row = OriginRow(origin_key=event.origin_key)
         hosts.add_origin(tables, host_name, origin)
-    if first.scope is not None:
-        hosts.add_seed(tables, host_name, first.scope)
-        site = site_of(host_name).encode()
-        site_row = tables.sites.get(site) or SiteRow()
-        if not site_row.seeded:
-            tables.sites.put(site, replace(site_row, seeded=True))
-    return row
+    return row or OriginRow(origin_key=event.origin_key)
+
+
+def _widen(tables: Tables, origin_key: str, scope: str) -> None:
+    """Widen the scope by a seed's prefix (empty: the whole host), and by its site."""
+    _, host_name, _ = keys.split_origin_key(origin_key)
+    hosts.add_seed(tables, host_name, scope)
+    site = site_of(host_name).encode()
+    site_row = tables.sites.get(site) or SiteRow()
+    if not site_row.seeded:
+        tables.sites.put(site, replace(site_row, seeded=True))
 
 
 def _is_page(row: UrlRow, event: Transition) -> bool:
     """Whether this is the first time that a URL brought a page, which is what budgets count."""
-    return event.to_state is S.FETCHED and event.reason is R.OK and not 200 <= row.last_status < 300
+    return event.to_state is S.FETCHED and event.reason is R.OK and not row.brought_page
 
 
 def _recount(origin: OriginRow, old: UrlRow, new: UrlRow, *, page: bool) -> OriginRow:

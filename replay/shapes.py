@@ -130,8 +130,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return not any(check.problems_count for check in self.checks)
 
 
+class RebuiltShard(msgspec.Struct, frozen=True, kw_only=True):
+    """What `rebuild` made of one shard. `copy_ms`: the part of `elapsed_ms` that copying the log took."""
+
+    shard: str
+    records: int
+    elapsed_ms: int
+    cpu_ms: int = 0
+    copy_ms: int = 0
+    differences: tuple[str, ...] = ()
+
+
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
-    """What `rebuild` made. `equal`: the digests equal those that the log's last batches carry."""
+    """What `rebuild` made. `equal`: the digests equal those that the log carries and those of the tables.
+
+    `records` counts decisions; `cpu_ms` is the processor time of all processes together.
+    """
 
     folder: str
     new: str
@@ -139,3 +153,5 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_ms: int
     equal: bool
     differences: tuple[str, ...] = ()
+    cpu_ms: int = 0
+    shards: tuple[RebuiltShard, ...] = ()

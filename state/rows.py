@@ -85,6 +85,11 @@ class UrlRow(Row, frozen=True):
     body_sha256: bytes = b""
     content_hash: bytes = b""
 
+    @property
+    def brought_page(self) -> bool:
+        """Whether its last success was a page, not a redirect."""
+        return bool(self.last_success_ms) and not self.location
+
 
 class OriginRow(Row, frozen=True):
     """An origin: its robots policy and counts. Key: origin_id. `states` holds a u32 for each State, `due` one for each class."""
@@ -100,6 +105,7 @@ class OriginRow(Row, frozen=True):
     robots_fetched_ms: int = 0
     robots_expires_ms: int = 0
     robots_copy_until_ms: int = 0
+    crawl_delay_ms: int = 0
     policy_seq: int = 0
     blocked: bool = False
     paused: bool = False

@@ -9,6 +9,7 @@ All of it happens inside one write transaction, which the caller commits or drop
 outside that transaction, so a dropped batch can be tried again.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,10 +20,17 @@ from frontlog.avro.enums import Reason, Topic
 from frontlog.avro.errors import FrontlogError
 from frontlog.avro.events import (
     Batch,
+    Candidate,
+    ContentVerdict,
+    Control,
     CursorMoved,
+    Discovery,
     Document,
+    ErrandRequest,
     Event,
+    FetchResult,
     HostTransition,
+    LeaseExtension,
     OperatorPolicy,
     OwnershipTaken,
     PartitionPaused,
@@ -57,6 +65,16 @@ TOPIC_OF: dict[type[Event], Topic] = {
 }
 
 
+INPUTS: dict[str, tuple[type[Event], ...]] = {
+    Topic.CONTROL: (Control,),
+    Topic.FETCH_RESULTS: (FetchResult, LeaseExtension),
+    Topic.CONTENT_VERDICTS: (ContentVerdict,),
+    Topic.DISCOVERIES: (Discovery, ErrandRequest),
+    Topic.CANDIDATES: (Candidate,),
+}
+"""What may stand on a topic of inputs."""
+
+
 class Offered(NamedTuple):
     """An input on its way into the log. `event` spares decoding what this process encoded."""
 
@@ -66,12 +84,20 @@ class Offered(NamedTuple):
     event: Event | None = None
 
 
+class Poison(NamedTuple):
+    """An input by its place and its bytes: until it is committed, another record may come to its place."""
+
+    cause: Cause
+    print: bytes
+
+
 class Poisoned(Exception):
     """Deciding one input raised what no machine may raise; the batch is dropped and tried without it."""
 
-    def __init__(self, cause: Cause, error: Exception) -> None:
-        super().__init__(f"deciding {cause.topic}/{cause.partition}@{cause.offset} failed: {type(error).__name__}: {error}")
-        self.cause_of = cause
+    def __init__(self, poison: Poison, error: Exception) -> None:
+        topic, partition_number, offset = poison.cause
+        super().__init__(f"deciding {topic}/{partition_number}@{offset} failed: {type(error).__name__}: {error}")
+        self.poison = poison
 
 
 class Done(NamedTuple):
@@ -91,7 +117,7 @@ class BatchMaker:
     """Makes one batch inside a transaction. Use once."""
 
     def __init__(
-        self, tables: Tables, log: EmbeddedLogTxn, ctx: Context, role: Role, *, poison: Mapping[Cause, str] | None = None
+        self, tables: Tables, log: EmbeddedLogTxn, ctx: Context, role: Role, *, poison: Mapping[Poison, str] | None = None
     ) -> None:
         self.tables = tables
         self.log = log
@@ -107,6 +133,8 @@ class BatchMaker:
         self.inputs = 0
         self.rejects = 0
         self.more = False
+        self.results_wait = False
+        """Whether results that were logged by now are left for a later batch: no lease may run out meanwhile."""
         self.offered: dict[str, tuple[int, Sequence[Offered]]] = {}
         tables.head = replace(tables.head, at_ms=ctx.now_ms)
 
@@ -119,8 +147,9 @@ class BatchMaker:
             records = [NewRecord(self.ctx.now_ms, one.key, one.value) for one in group]
             self.offered[topic] = (self.log.append(topic, self.ctx.partition, records), group)
 
-    def take(self, steps: Iterable[Decided]) -> None:
-        """Apply each step before the next is asked for, and keep what it decided."""
+    def take(self, steps: Iterable[Decided], *, bounded: bool = False) -> None:
+        """Apply each step before the next is asked for, and keep what it decided. `bounded`: stop when the batch is
+        full; what is left is asked for again in the next."""
         for step in steps:
             for event in step.decisions:
                 machine.apply(self.tables, event)
@@ -130,6 +159,9 @@ class BatchMaker:
                 self.rejects += out.topic is Topic.REJECTS
             self.emissions += step.emissions
             self.leases += step.leases
+            if bounded and len(self.decisions) >= DECISIONS_MAX:
+                self.more = True
+                return
 
     def take_inputs(self) -> None:
         """Decide what waits, topic by topic, up to the bounds of a batch."""
@@ -137,19 +169,23 @@ class BatchMaker:
             for offset, event, value in self._waiting(topic):
                 if len(self.decisions) >= DECISIONS_MAX:
                     self.more = True
-                    return
+                    break
                 self.ctx.cause = Cause(topic, self.ctx.partition, offset)
                 self._one(event, value)
                 self.positions[topic] = offset + 1
                 self.inputs += 1
+        end = self.log.bounds(Topic.FETCH_RESULTS, self.ctx.partition)[1]
+        self.results_wait = self.positions.get(Topic.FETCH_RESULTS, 0) < end
 
     def _one(self, event: Event | None, value: bytes) -> None:
-        known = self.poison.get(self.ctx.cause)
+        poison = Poison(self.ctx.cause, hashlib.blake2b(value, digest_size=16).digest()) if self.poison else None
+        known = self.poison.get(poison) if poison is not None else None
         if known is not None:
             self.take([reject(self.ctx, "", Reason.UNDECODABLE, known, value)])
             return
         try:
             found = event if event is not None else read_input(self.ctx.cause.topic, value)
+            check_topic(self.ctx.cause.topic, found)
         except (Undecodable, control.BadControl) as exc:
             reason = Reason.BAD_CONTROL if isinstance(exc, control.BadControl) else Reason.UNDECODABLE
             self.take([reject(self.ctx, "", reason, str(exc), value)])
@@ -159,7 +195,7 @@ class BatchMaker:
         except (FrontlogError, MemoryError, OSError):
             raise
         except Exception as exc:  # a bug that one input triggers must not stop every other input
-            raise Poisoned(self.ctx.cause, exc) from exc
+            raise Poisoned(Poison(self.ctx.cause, hashlib.blake2b(value, digest_size=16).digest()), exc) from exc
 
     def _waiting(self, topic: Topic) -> Iterator[tuple[int, Event | None, bytes]]:
         """Inputs from the position on: those of this batch from memory, older and foreign ones from the log."""
@@ -187,8 +223,9 @@ class BatchMaker:
     def take_timers(self) -> None:
         """Leases that ran out, then one step of each job."""
         if self.role is Role.FRONTIER and len(self.decisions) < DECISIONS_MAX:
-            self.take(partition.expire_all(self.tables, self.ctx))
-            self.take(jobs.step_all(self.tables, self.ctx))
+            if not self.results_wait:
+                self.take(partition.expire_all(self.tables, self.ctx), bounded=True)
+            self.take(jobs.step_all(self.tables, self.ctx), bounded=True)
             self.more = self.more or bool(jobs.pending(self.tables))
 
     def take_claims(self, wanted: int) -> None:
@@ -196,7 +233,7 @@ class BatchMaker:
         if self.role is Role.FRONTIER:
             hosts.settle(self.tables)
             if wanted > 0 and not partition.claims_paused(self.tables) and len(self.decisions) < DECISIONS_MAX:
-                self.take(claims.claim_all(self.tables, self.ctx, wanted))
+                self.take(claims.claim_all(self.tables, self.ctx, wanted), bounded=True)
                 hosts.settle(self.tables)
 
     def finish(self, wanted: int) -> Done:
@@ -242,8 +279,16 @@ class BatchMaker:
         return written
 
     def _next_ready(self) -> int | None:
-        first = self.tables.ready.first() if self.role is Role.FRONTIER else None
+        waits = self.role is Role.FRONTIER and not partition.claims_paused(self.tables)
+        first = self.tables.ready.first() if waits else None
         return int.from_bytes(first[0][:8], "big") if first else None
+
+
+def check_topic(topic: str, event: Event) -> None:
+    """Refuse what is no input of its topic: decisions of another role would not be found again. Raises Undecodable."""
+    if not isinstance(event, INPUTS[topic]):
+        wanted = " or ".join(kind.__name__ for kind in INPUTS[topic])
+        raise Undecodable(f"a {type(event).__name__} on topic {topic}, which holds {wanted}")
 
 
 def read_input(topic: str, value: bytes) -> Event:

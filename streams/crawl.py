@@ -109,7 +109,7 @@ class _Run:
             self.host.start(hand_out=self._begin, failed=self._fail)
             emitter = ShardEmitter(dict(enumerate(self.host.runners[:-1])), self.host.content)
             self.pipeline = Pipeline(rules, self.clock.now_ms, transport, resolver, self.archive, self.parsers, emitter)
-            self.host.seed(seeds)
+            await self.host.seed(seeds)
             end = await self._until_end(woken)
         finally:
             unsubscribe()

@@ -5,6 +5,7 @@
     crawl folder/owner.lock         held while a process owns the crawl
 """
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ from frontlog.streams.topics import CONTENT_PARTITIONS, Role, shard_name
 
 LOG_FOLDER = "log"
 ARCHIVE_FOLDER = "archive"
+FULL_RETRY_S = 0.02
 DURABILITY_KEY = b"durability"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -62,8 +64,8 @@ class EmbeddedHost:
                 path.mkdir(parents=True, exist_ok=True)
                 store = LmdbStore(path, STORE_TABLES, durability=self.config.options.log.durability)
                 shard = Shard(
-                    store, role, partition, self.partitions if role is Role.FRONTIER else count, clock=self.clock,
-                    owner=self.owner, settings=self.config.settings,
+                    store, role, partition, self.partitions, clock=self.clock, owner=self.owner,
+                    settings=self.config.settings,
                 )  # fmt: skip
                 self.shards.append(shard)
         self._check_partitions()
@@ -114,17 +116,23 @@ class EmbeddedHost:
         offered = Offered(delivery.topic, delivery.key, delivery.value)
         return self.runners[delivery.partition].offer(offered, answer)
 
-    def seed(self, seeds: Sequence[str]) -> None:
-        """Offer seeds; those that are known change nothing. Raises ConfigError for what is no URL."""
+    async def seed(self, seeds: Sequence[str]) -> None:
+        """Offer seeds, as fast as the shards take them; those that are known change nothing. Raises ConfigError for
+        what is no URL, before any is offered."""
         now_ms = self.clock.now_ms()
+        offers: list[tuple[ShardRunner, Offered]] = []
         for raw in seeds:
             found = canonical.canonicalize(raw)
             if isinstance(found, canonical.Refused):
                 raise ConfigError(f"seed {raw!r}: {found.reason.value}; give an absolute http or https URL")
             event = seed_discovery(f"{now_ms} {found.identity}", raw, found, SourceKind.SEED, now_ms)
-            partition = partition_of(site_of(found.host), self.partitions)
-            offered = Offered(Topic.DISCOVERIES, found.origin_key.encode(), encode(event), event)
-            self.runners[partition].offer(offered, None)
+            runner = self.runners[partition_of(site_of(found.host), self.partitions)]
+            offers.append((runner, Offered(Topic.DISCOVERIES, found.origin_key.encode(), encode(event), event)))
+        for runner, offered in offers:
+            while not runner.offer(offered, None):
+                if runner.ended:
+                    return  # the run is over; its failure says why
+                await asyncio.sleep(FULL_RETRY_S)
 
     def idle(self) -> bool:
         """Whether no shard has anything to decide, commit or deliver."""

@@ -137,9 +137,7 @@ class EmbeddedLogTxn:
         assert holding is not None, "an offset within the bounds has a batch at or before it"
         end: int | None = None
         for key, data in self._txn.scan(self._table, holding[0], stop):
-            head = decode_head(data, (topic, partition, _offset_of(key)))
-            if head.base_offset != _offset_of(key):
-                raise Corrupt(f"{say((topic, partition, _offset_of(key)))}: holds offset {head.base_offset}")
+            head = _head(topic, partition, key, data)
             if end is not None and head.base_offset - head.gap != end:
                 raise Corrupt(f"{say((topic, partition, end))}: the batch is missing")
             end = head.next_offset
@@ -153,7 +151,7 @@ class EmbeddedLogTxn:
             middle = (low + high) // 2
             row = self._txn.last(self._table, start, self._key(topic, partition, middle + 1))
             assert row is not None, "an offset within the bounds has a batch at or before it"
-            head = decode_head(row[1], (topic, partition, _offset_of(row[0])))
+            head = _head(topic, partition, *row)
             if head.top_ms >= timestamp_ms:
                 high = min(middle, head.base_offset)
             else:
@@ -175,7 +173,7 @@ class EmbeddedLogTxn:
         newest = self._newest(topic, partition)
         doomed: list[bytes] = []
         for key, data in self._txn.scan(self._table, *self._range(topic, partition)):
-            head = decode_head(data, (topic, partition, _offset_of(key)))
+            head = _head(topic, partition, key, data)
             # A mark at the end is what keeps the next offset of an empty log.
             last_mark = head.records == 0 and head == newest
             if head.next_offset > before_offset or last_mark or len(doomed) == batches_max:
@@ -212,7 +210,7 @@ class EmbeddedLogTxn:
 
     def _newest(self, topic: str, partition: int) -> BatchHead | None:
         row = self._txn.last(self._table, *self._range(topic, partition))
-        return decode_head(row[1], (topic, partition, _offset_of(row[0]))) if row else None
+        return _head(topic, partition, *row) if row else None
 
     def _key(self, topic: str, partition: int, offset: int) -> bytes:
         return _KEY.pack(self._topics[topic], partition, offset)
@@ -340,3 +338,12 @@ def _runs(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
 
 def _offset_of(key: bytes) -> int:
     return int.from_bytes(key[-8:])
+
+
+def _head(topic: str, partition: int, key: bytes, data: bytes) -> BatchHead:
+    """The head of a stored batch, verified: whole, and in its own place."""
+    where = (topic, partition, _offset_of(key))
+    head = decode_head(data, where)
+    if head.base_offset != where[2]:
+        raise Corrupt(f"{say(where)}: the batch of offset {head.base_offset} is stored there")
+    return head

@@ -82,14 +82,17 @@ class Playback:
             while source.ahead is not None and _token(source.ahead.event) < self.token:
                 self.voided += 1
                 source.advance()
-        for source in self._sources:
-            ahead = source.ahead
-            if ahead is not None and _seq(ahead.event) == wanted:
-                source.advance()
-                self.seq = wanted
-                if isinstance(ahead.event, OwnershipTaken):
-                    self.token = ahead.event.owner_token
-                return ahead
+        due = [s for s in self._sources if s.ahead is not None and _seq(s.ahead.event) == wanted]
+        if due:
+            # Two owners may have given the number out: the later one's counts.
+            source = max(due, key=lambda s: _token(s.ahead.event) if s.ahead else 0)
+            found = source.ahead
+            assert found is not None
+            source.advance()
+            self.seq = wanted
+            if isinstance(found.event, OwnershipTaken):
+                self.token = found.event.owner_token
+            return found
         rest = [_seq(s.ahead.event) for s in self._sources if s.ahead is not None]
         if rest:
             raise Corrupt(f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}")

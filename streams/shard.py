@@ -26,7 +26,7 @@ from frontlog.avro.enums import Topic
 from frontlog.avro.errors import Fenced, Incompatible, MapFull
 from frontlog.avro.events import OwnershipTaken
 from frontlog.processors import partition as partitions_machine
-from frontlog.processors.context import Cause, Context, Decided
+from frontlog.processors.context import Context, Decided
 from frontlog.processors.settings import Settings
 from frontlog.processors.sites import PSL_VERSION
 from frontlog.state import head as heads
@@ -34,7 +34,7 @@ from frontlog.state.catalogue import META
 from frontlog.state.rows import FOLD_VERSION
 from frontlog.state.store import Store, Txn
 from frontlog.state.tables import Tables
-from frontlog.streams.batching import BatchMaker, Done, Offered, Poisoned
+from frontlog.streams.batching import BatchMaker, Done, Offered, Poison, Poisoned
 from frontlog.streams.clock import Clock, check_clock
 from frontlog.streams.embedded_log import EmbeddedLog
 from frontlog.streams.topics import OUTBOX, TOPIC_IDS, Role, shard_name
@@ -80,7 +80,7 @@ class Shard:
         self.name = shard_name(role, partition)
         self.head = heads.Head()
         self._offered: deque[Waiting] = deque()
-        self._poison: dict[Cause, str] = {}
+        self._poison: dict[Poison, str] = {}
         self.poisoned: list[str] = []
         self.delivered = 0
         """Everything in the outbox before this offset is durable where it belongs."""
@@ -133,7 +133,9 @@ class Shard:
         made.take([Decided(decisions=[taken])])
         if self.role is Role.FRONTIER:
             made.take([partitions_machine.settle_settings(made.tables, made.ctx, self.settings)])
-            made.take(partitions_machine.release_all(made.tables, made.ctx))
+            made.take_inputs()  # results that the dead process had logged count; with too many, its leases run out
+            if not made.results_wait:
+                made.take(partitions_machine.release_all(made.tables, made.ctx))
 
     def offer(self, offered: Offered, answer: Answer | None = None) -> bool:
         """Put an input into the queue for the next batch; False when the queue is full.
@@ -181,9 +183,9 @@ class Shard:
             except MapFull:
                 continue
             except Poisoned as exc:
-                if exc.cause_of in self._poison:
+                if exc.poison in self._poison:
                     raise
-                self._poison[exc.cause_of] = str(exc)
+                self._poison[exc.poison] = str(exc)
                 self.poisoned.append(str(exc))
 
     def _attempt(self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None], start: bool) -> Done:

@@ -59,7 +59,8 @@ class ShardRunner:
         self._under_way = 0
         self._sent_to = 0
         self._held = False
-        self._ended = False
+        self.ended = False
+        """Nothing is taken any more: the run is over, or failed."""
 
     def start(self) -> None:
         """Make the first batch soon."""
@@ -67,7 +68,7 @@ class ShardRunner:
 
     def offer(self, offered: Offered, answer: Answer | None) -> bool:
         """Put an input into the queue; False when it is full."""
-        if self._ended or not self.shard.offer(offered, answer):
+        if self.ended or not self.shard.offer(offered, answer):
             return False
         self._schedule(0 if self._more else self._commit_delay_s)
         return True
@@ -85,7 +86,7 @@ class ShardRunner:
         """Make what waits durable, note what was delivered, and run no more."""
         if self._timer is not None:
             self._timer.cancel()
-        self._ended = True
+        self.ended = True
         if self.shard.waiting() and not self.full:
             self.shard.step(0)
         if not self.full:
@@ -94,7 +95,7 @@ class ShardRunner:
     def _schedule(self, delay_s: float) -> None:
         """Run within `delay_s`, or sooner if that was planned already."""
         at = self._loop.time() + delay_s
-        if self._ended or (self._timer is not None and self._timer_at <= at):
+        if self.ended or (self._timer is not None and self._timer_at <= at):
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -111,7 +112,7 @@ class ShardRunner:
             self._schedule(RETRY_S)
             return
         except BaseException as exc:
-            self._ended = True
+            self.ended = True
             self.shard.fail_waiting(exc if isinstance(exc, Exception) else RuntimeError(repr(exc)))
             self._failed(exc)
             return

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -104,6 +105,20 @@ def test_a_url_is_not_taken_for_markup() -> None:
     display = LiveDisplay(out, quiet=True, console=RichConsole(file=out, width=300))
     display.summary(summary(example="http://h/[bold]x[/bold]"), FOLDER)
     assert "http://h/[bold]x[/bold]" in out.getvalue()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_crawl() -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from frontlog.config import load; from frontlog.console import TextDisplay\n"
+        "display = TextDisplay(sys.stdout, quiet=False)\n"
+        "for _ in range(5_000): display.start(Path('x'), load(), resumed=False)\n"
+        "print('went on', file=sys.stderr)"
+    )
+    script = f'{sys.executable} -c "{code}" | head -n 1'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout.startswith("Crawling into x as ")
+    assert done.stderr == "went on\n"
 
 
 def test_a_note_without_a_display_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """`status`, `tail`, `explain`, `verify`, `replay` with the machinery replaced: what is asked and shown."""
 
+import io
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from click.testing import CliRunner, Result
 from frontlog import machinery
 from frontlog.avro.enums import Topic
 from frontlog.cli import main
-from frontlog.commands_look import record_line, story_lines
+from frontlog.commands_look import record_line, story_lines, teller
 from frontlog.crawl_folder import configure
 from frontlog.replay.shapes import Advance, Line, Rebuilt, Record, Report, Status
 from support.shapes import LINES, RECORD, STATUS, report
@@ -114,6 +116,22 @@ def test_explain_tells_the_story_or_says_that_there_is_none(monkeypatch: pytest.
     assert (unknown.exit_code, unknown.stdout) == (1, "")
     assert "knows nothing of it" in unknown.stderr
     assert frontlog("explain", "http://h/none", "-C", "c", "--json").stdout == "[]\n"
+
+
+def test_a_long_look_tells_a_person_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    tell, end = teller(as_json=False)
+    tell(Advance("folding", 1_234, 5_000, 99.0))
+    time.sleep(0.2)
+    end()
+    assert "folding: 1,234 of 5,000 records, 99/s" in shown.getvalue()
 
 
 def test_a_step_names_its_cause_and_its_record() -> None:

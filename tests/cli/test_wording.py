@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from frontlog.avro.enums import Reason
 from frontlog.streams.summary import End
 from frontlog.wording import (
     by_reason,
@@ -80,6 +82,9 @@ def test_a_host_that_waits_says_how_long_and_why() -> None:
     assert waiting_line(HOST, NOW_MS) == said
     assert waiting_lines((HOST,) * 7, 20, NOW_MS)[-1] == "  and 15 hosts more"
     assert waiting_lines((HOST,), 1, NOW_MS) == [f"  {said}"]
+    usual = replace(HOST, reason=Reason.DUE, until_ms=NOW_MS + 900)
+    slow = replace(HOST, reason=Reason.DUE, until_ms=NOW_MS + 9_000)
+    assert len(waiting_lines((usual, slow, usual), 3, NOW_MS)) == 1
 
 
 def test_the_line_of_progress() -> None:
@@ -118,6 +123,7 @@ def test_every_end_has_three_commands(end: End) -> None:
     assert len(set(commands)) == 3
     going_on = {End.STOPPED, End.STOPPED_NOW, End.PAGES_MAX}
     assert commands[0].startswith("frontlog crawl --out d") is (end in going_on)
+    assert next_commands(summary(end), Path("d"), "demo")[0].startswith("frontlog demo") is (end in going_on)
 
 
 def test_the_status_names_what_is_in_force() -> None:

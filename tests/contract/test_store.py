@@ -181,6 +181,15 @@ def test_chunks_let_a_walk_change_its_table(store: Store) -> None:
     assert seen == [b"k02", b"k03", b"k04", b"k05", b"k06", b"k07", b"k09", b"k09x"]
 
 
+def test_chunks_miss_no_key_however_close(store: Store) -> None:
+    keys = [b"k" + b"\0" * n for n in range(9)]
+    with store.begin(write=True) as txn:
+        txn.put_many("a", [(key, b"") for key in keys])
+        chunks = list(scan_chunks(txn, "a", rows_max=2))
+    assert [key for rows in chunks for key, _ in rows] == keys
+    assert [len(rows) for rows in chunks] == [2, 2, 2, 2, 1]
+
+
 def test_delete_range_deletes_what_a_scan_shows(store: Store) -> None:
     rows = fill(store, count=1200)
     with store.begin(write=True) as txn:

@@ -114,13 +114,34 @@ def test_the_given_address_is_used_and_no_name_is_looked_up(monkeypatch: pytest.
     asyncio.run(main())
 
 
+def test_ipv6_is_spoken_too() -> None:
+    async def main() -> None:
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError as exc:
+            pytest.skip(f"no IPv6 loopback here: {exc}")
+        transport = Transport(ssl_context=client_tls)
+        async with Server(always(page()), address="::1") as server, transport:
+            for address in ("::1", "0:0:0:0:0:0:0:1"):
+                url = f"http://site.test:{server.port}/"
+                answer = await transport.fetch(
+                    FetchRequest(url, "http", "site.test", server.port, address), QUICK
+                )
+                assert (answer.reason, answer.peer_address) == (Reason.OK, "::1")
+
+    asyncio.run(main())
+
+
 def lookup_is_a_bug(host: str, *_: object, **__: object) -> list[object]:
     raise AssertionError(f"looked {host} up")
 
 
 def test_a_socket_that_is_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    monkeypatch.setattr(PinnedProtocol, "peer_address", lambda _: "10.0.0.5")
+    def elsewhere(_: PinnedProtocol) -> str:
+        return "10.0.0.5"
+
+    monkeypatch.setattr(PinnedProtocol, "peer_address", elsewhere)
     requests: list[bytes] = []
 
     async def use(server: Server, transport: Transport) -> None:

@@ -249,6 +249,17 @@ def test_durability_can_change_at_each_opening(tmp_path: Path) -> None:
     assert flags == [(True, True), (True, False), (False, False), (True, True)]
 
 
+def test_a_clean_close_makes_everything_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    turns: tuple[Durability, ...] = ("fsync", "nometasync", "none")
+    for durability in turns:
+        store = LmdbStore(tmp_path, TABLES, durability=durability)
+        monkeypatch.setattr(store, "sync", lambda durability=durability: synced.append(durability))
+        store.close()
+    LmdbStore(tmp_path, TABLES, durability="none", readonly=True).close()
+    assert synced == ["nometasync", "none"]
+
+
 def test_a_read_only_store_reads_beside_a_writer(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no store"):
         LmdbStore(tmp_path / "none", TABLES, readonly=True)

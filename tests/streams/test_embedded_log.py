@@ -154,7 +154,8 @@ def test_a_log_is_a_list_with_offsets(steps: list[tuple[str, list[int]]]) -> Non
                 batches.append([Record(following + n, *record) for n, record in enumerate(new(*numbers))])
                 following += len(numbers)
             elif step == "kept":
-                records = [Record(following + 2 + 2 * n, *r) for n, r in enumerate(new(*numbers))]
+                hole = numbers[0] % 3
+                records = [Record(following + hole + 2 * n, *r) for n, r in enumerate(new(*numbers))]
                 txn.append_kept(TOPIC, 0, records)
                 batches += [[record] for record in records]
                 following = records[-1].offset + 1
@@ -219,6 +220,25 @@ def test_damage_names_the_place(store: Store, change: Callable[[list[Item]], lis
     batches = log.batches(TOPIC, 0, 0)
     with pytest.raises(Corrupt):
         list(batches)
+
+
+def test_a_batch_in_the_place_of_another_is_noticed(store: Store) -> None:
+    """The last row says where the log ends: believed blindly, ten records would be written over."""
+    log = EmbeddedLog(store, TOPICS)
+    for start in (0, 10):
+        append(log, new(*range(start, start + 10)))
+    damage(store, lambda rows: [rows[0], (rows[1][0], rows[0][1])])
+    for use in (
+        lambda: log.bounds(TOPIC, 0),
+        lambda: log.read(TOPIC, 0, 10),
+        lambda: log.cut(TOPIC, 0, 5),
+        lambda: log.offset_at(TOPIC, 0, 5),
+        lambda: append(log, new(1)),
+    ):
+        with pytest.raises(
+            Corrupt, match="transitions/0 at offset 10: the batch of offset 0 is stored there"
+        ):
+            use()
 
 
 def test_large_appends_are_stored_in_bounded_batches(store: Store) -> None:

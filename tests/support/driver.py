@@ -13,7 +13,7 @@ discoveries, fetch-result. Time moves only when the test (or `run`) moves it.
 import hashlib
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count as counter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -40,7 +40,7 @@ from frontlog.state.tables import Tables
 from frontlog.streams.batching import Done, Offered
 from frontlog.streams.records import Record
 from frontlog.streams.shard import Shard
-from frontlog.streams.topics import Role, shard_name
+from frontlog.streams.topics import OUTBOX, Role, shard_name
 from support.web import TTL_MS, Page, Robots, Web
 from support.web import Request as WebRequest
 
@@ -96,8 +96,8 @@ class Driver:
         self.next_ready_ms: int | None = None
         self._memory: dict[str, MemoryStore] = {}
         self._flights: list[tuple[int, int, Lease, Answered]] = []
-        self._order = count()
-        self._starts = count(1)
+        self._order = counter()
+        self._starts = counter(1)
         self._archive: Archive | None = None
         if archive:
             assert folder is not None, "an archive needs a folder"
@@ -109,15 +109,15 @@ class Driver:
 
     def _open(self) -> None:
         owner = f"driver-{next(self._starts)}"
-        shards = [(Role.FRONTIER, number) for number in range(self.partitions)]
-        for role, number in [*shards, (Role.CONTENT, self.partitions)]:
-            name = shard_name(role, number if role is Role.FRONTIER else 0)
-            shard = self.shard_class(
-                self._store(name), role, number, self.partitions,
-                clock=self.clock, owner=owner, settings=self.settings,
-            )  # fmt: skip
-            shard.open()
-            self.shards[name] = shard
+        for role, count in ((Role.FRONTIER, self.partitions), (Role.CONTENT, 1)):
+            for number in range(count):
+                name = shard_name(role, number)
+                shard = self.shard_class(
+                    self._store(name), role, number, count,
+                    clock=self.clock, owner=owner, settings=self.settings,
+                )  # fmt: skip
+                shard.open()
+                self.shards[name] = shard
 
     def _store(self, name: str) -> Store:
         if self.folder is not None:
@@ -226,8 +226,11 @@ class Driver:
             shard.settle_outbox()
         return bool(found)
 
-    def run(self, *, wanted: int = 100, until_ms: int | None = None, rounds_max: int = ROUNDS_MAX) -> int:
-        """Crawl until nothing is left to do, or until a time; how many rounds it took."""
+    def run(
+        self, *, wanted: int = 100, until_ms: int | None = None, quantum_ms: int = 0, rounds_max: int = ROUNDS_MAX
+    ) -> int:
+        """Crawl until nothing is left to do, or until a time; how many rounds it took. `quantum_ms`: the least time
+        between two rounds, as a group commit has it."""
         for rounds in range(rounds_max):
             for lease in self.step(wanted):
                 self.serve(lease)
@@ -238,7 +241,7 @@ class Driver:
                 if until_ms is not None:
                     self.clock.at_ms = max(self.clock.at_ms, until_ms)
                 return rounds
-            self.clock.at_ms = max(self.clock.at_ms, min(due))
+            self.clock.at_ms = max(self.clock.at_ms + quantum_ms, min(due))
             self.land()
         return rounds_max
 
@@ -364,7 +367,7 @@ class Driver:
     def records(self, topic: str, partition: int | None = None) -> Iterator[tuple[int, Record]]:
         """(partition, record) of a topic, partition by partition."""
         for shard in self.shards.values():
-            if partition is None or shard.partition == partition:
+            if _holds(shard, topic) and partition in (None, shard.partition):
                 first = shard.log.bounds(topic, shard.partition)[0]
                 for record in shard.log.scan(topic, shard.partition, first):
                     yield shard.partition, record
@@ -407,3 +410,10 @@ class Driver:
                 with shard.store.begin() as txn:
                     found += list(getattr(Tables(txn), table).scan())
         return found
+
+
+def _holds(shard: Shard, topic: str) -> bool:
+    """Whether a topic belongs to what a shard decides (rejects and ownership to both)."""
+    content = topic in (Topic.CANDIDATES, Topic.DOCUMENTS)
+    both = topic in (Topic.OWNERSHIP, Topic.REJECTS, OUTBOX)
+    return both or content == (shard.role is Role.CONTENT)

@@ -32,6 +32,8 @@ def ask(
 def run(
     script: Script, use: Callable[[Server, Transport], Awaitable[None]], tls: ssl.SSLContext | None = None
 ) -> None:
+    """Run a coroutine with a server that follows the script and a transport that trusts its certificates."""
+
     async def main() -> None:
         async with Server(script, tls=tls) as server, Transport(ssl_context=client_tls) as transport:
             await use(server, transport)

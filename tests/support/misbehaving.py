@@ -13,6 +13,7 @@ import ssl
 import struct
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,10 +52,8 @@ class Line:
 
     async def hang(self) -> None:
         """Say nothing more, until the client has had enough."""
-        try:
+        with suppress(ConnectionError):
             await self._reader.read()
-        except ConnectionError:
-            pass
 
     async def gone(self, within_s: float = 2) -> bool:
         """Whether the client closes within the time."""
