@@ -22,6 +22,8 @@ from frontlog.avro.schemas import NAMESPACE, Json, fingerprint, inlined, load_al
 MARKER = b"\xc3\x01"
 FRAME_BYTES = 10
 asdict = msgspec.structs.asdict
+_write: Callable[[io.BytesIO, Any, Any], None] = cast("Any", fastavro).schemaless_writer
+_read: Callable[[io.BytesIO, Any, Any], Any] = cast("Any", fastavro).schemaless_reader
 
 
 class Undecodable(FrontlogError):
@@ -42,12 +44,12 @@ class _Kind:
 
     def _field(self, name: str, kind: Json, kinds: dict[str, "_Kind"]) -> None:
         if isinstance(kind, list):
-            inner = next(k for k in kind if k != "null")
+            inner = str(next(k for k in cast("list[str]", kind) if k != "null"))
             if inner in kinds or inner == self.name:
                 self.down.append((name, _optional_down(inner, kinds, self)))
                 self.up.append((name, _optional_up(inner, kinds, self)))
         elif isinstance(kind, dict):
-            items = kind["items"]
+            items = str(cast("Json", kind["items"]))
             if items in kinds:
                 nested = kinds[items]
                 self.down.append((name, nested.to_plains))
@@ -118,7 +120,7 @@ def encode(event: Event) -> bytes:
     schema, frame, kind = _WRITERS[type(event)]
     out = io.BytesIO()
     out.write(frame)
-    fastavro.schemaless_writer(out, schema, kind.to_plain(event))
+    _write(out, schema, kind.to_plain(event))
     return out.getvalue()
 
 
@@ -145,10 +147,10 @@ def decode(data: bytes) -> Event:
     try:
         if found is not None:
             schema, kind = found
-            plain = fastavro.schemaless_reader(source, schema, None)
+            plain = _read(source, schema, None)
         else:
             writer, schema, kind = _older(mark)
-            plain = fastavro.schemaless_reader(source, writer, schema)
+            plain = _read(source, writer, schema)
         event = kind.from_plain(cast("dict[str, Any]", plain))
     except Undecodable:
         raise

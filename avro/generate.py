@@ -7,6 +7,7 @@ that was edited without its class is found before it is used.
 import json
 import re
 from pathlib import Path
+from typing import cast
 
 from frontlog.avro.schemas import Json, load_all
 
@@ -38,7 +39,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 def _type_of(schema: Json, enums: dict[str, Json]) -> tuple[str, str | None]:
     """The annotation and the default (None: required) of one Avro type."""
     if isinstance(schema, list):
-        inner, _ = _type_of(next(s for s in schema if s != "null"), enums)
+        inner, _ = _type_of(next(s for s in cast("list[Json]", schema) if s != "null"), enums)
         return f"{inner} | None", "None"
     if isinstance(schema, dict):
         inner, _ = _type_of(schema["items"], enums)

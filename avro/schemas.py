@@ -44,7 +44,8 @@ def inlined(name: str) -> Json:
                 whole["fields"] = [{**field, "type": expand(field["type"])} for field in whole["fields"]]
             return whole
         if isinstance(node, list):
-            return [expand(item) for item in node]
+            branches: list[Json] = node
+            return [expand(item) for item in branches]
         return {**node, "items": expand(node["items"])}
 
     return expand(name)

@@ -114,7 +114,9 @@ class ArchiveWriter:
 
 def _tell(batch: list[_Waiting], answers: "Sequence[BodyRef | BaseException]") -> None:
     """Answer everyone, with one wake-up of each loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[BodyRef], BodyRef | BaseException]]] = {}
+    by_loop: dict[
+        asyncio.AbstractEventLoop, list[tuple[asyncio.Future[BodyRef], BodyRef | BaseException]]
+    ] = {}
     for one, answer in zip(batch, answers, strict=True):
         by_loop.setdefault(one.loop, []).append((one.done, answer))
     for loop, pairs in by_loop.items():

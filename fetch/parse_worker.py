@@ -48,7 +48,7 @@ def answer(data: bytes, jobs: msgspec.msgpack.Decoder[Job], answers: msgspec.msg
 def main() -> None:
     """Serve until the other side closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns us
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     jobs, answers = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder()

@@ -92,14 +92,18 @@ class Pipeline:
         """Look a host's addresses up and judge every one."""
         started_ms = self._clock()
         found = await self._resolver.resolve(lease.host.strip("[]"), self.rules.limits.connect_ms)
-        base = replace(self._result(lease, Reason.OK, "", Timings()), started_ms=started_ms, addresses=found.addresses)
+        base = replace(
+            self._result(lease, Reason.OK, "", Timings()), started_ms=started_ms, addresses=found.addresses
+        )
         if found.error is ResolveError.REFUSED:
             return replace(base, reason=Reason.RELEASED, detail=found.detail)
         if found.error is not None:
             return replace(base, reason=Reason.DNS_FAILED, detail=f"{found.error.value}: {found.detail}")
         choice = choose(found.addresses, self.rules.allow)
         if not choice.allowed:
-            detail = ", ".join(f"{v.address} ({v.reason.value})" for v in choice.verdicts if v.reason) or str(choice.reason)
+            detail = ", ".join(f"{v.address} ({v.reason.value})" for v in choice.verdicts if v.reason) or str(
+                choice.reason
+            )
             return replace(base, reason=Reason.BLOCKED_NETWORK, detail=detail[:512])
         return replace(base, address=choice.address, ttl_ms=found.ttl_ms)
 
@@ -131,13 +135,18 @@ class Pipeline:
 
     def _request(self, lease: Lease) -> FetchRequest:
         scheme, host, port = split_origin_key(split_origin(lease.requested)[0])
-        headers = [("User-Agent", self.rules.user_agent), ("Accept", ACCEPT), ("Accept-Encoding", "gzip, deflate, br")]
+        headers = [
+            ("User-Agent", self.rules.user_agent),
+            ("Accept", ACCEPT),
+            ("Accept-Encoding", "gzip, deflate, br"),
+        ]
         if lease.etag:
             headers.append(("If-None-Match", lease.etag))
         if lease.last_modified:
             headers.append(("If-Modified-Since", lease.last_modified))
         return FetchRequest(
-            url=lease.requested, scheme=cast("Literal['http', 'https']", scheme), host=host, port=port, address=lease.address,
+            url=lease.requested, scheme=cast("Literal['http', 'https']", scheme), host=host, port=port,
+            address=lease.address,
             headers=tuple(headers), started_ms=self._clock(),
         )  # fmt: skip
 
@@ -166,7 +175,8 @@ class Pipeline:
 
         def build() -> Capture:
             return build_exchange(
-                capture_id=f"{self.rules.crawl}/{attempt_id(lease)}", target_uri=lease.requested, started_ms=answer.timings.sent_ms,
+                capture_id=f"{self.rules.crawl}/{attempt_id(lease)}", target_uri=lease.requested,
+                started_ms=answer.timings.sent_ms,
                 ip_address=lease.address, request_head=answer.request_head, response_head=answer.head.raw, body=answer.body,
                 truncated=answer.truncated.value if answer.truncated else "", earlier=earlier,
             )  # fmt: skip
@@ -180,7 +190,12 @@ class Pipeline:
         cut = answer.reason is Reason.OVERSIZE
         if answer.reason is not Reason.OK and not cut:
             return replace(result, reason=answer.reason, detail=answer.detail, body=body)
-        return replace(result, body=body, robots_txt=answer.decoded.data[: ROBOTS_BYTES_MAX + 1], truncated="length" if cut else "")
+        return replace(
+            result,
+            body=body,
+            robots_txt=answer.decoded.data[: ROBOTS_BYTES_MAX + 1],
+            truncated="length" if cut else "",
+        )
 
     async def _page(self, lease: Lease, answer: FetchResponse) -> FetchResult:
         """A page: archive, parse, candidate, discoveries, in an order that loses nothing."""
@@ -206,12 +221,16 @@ class Pipeline:
 
     async def _parse(self, lease: Lease, answer: FetchResponse) -> Parsed | None:
         """The parse of a whole page of a kind that is parsed; None: there is nothing to parse."""
-        if not (200 <= answer.status < 300 and answer.reason is Reason.OK and answer.media_type in PARSED_TYPES):
+        if not (
+            200 <= answer.status < 300 and answer.reason is Reason.OK and answer.media_type in PARSED_TYPES
+        ):
             return None
         return await self._parsers.parse(
             Job(
-                event_id=attempt_id(lease), identity=lease.url, url=lease.requested, content_type=answer.head.get("content-type") or answer.media_type,
-                token=lease.token,                 depth=lease.depth, at_ms=self._clock(), partitions=self.rules.partitions, body=answer.decoded.data,
+                event_id=attempt_id(lease), identity=lease.url, url=lease.requested,
+                content_type=answer.head.get("content-type") or answer.media_type,
+                token=lease.token,                 depth=lease.depth, at_ms=self._clock(),
+                partitions=self.rules.partitions, body=answer.decoded.data,
             )
         )  # fmt: skip
 
@@ -222,11 +241,14 @@ class Pipeline:
             return replace(result, reason=hop.reason, detail=hop.detail, location="")
         origin_key, host = split_origin(hop.target)
         event = Discovery(
-            event_id=f"{attempt_id(lease)}/redirect", origin_key=origin_key, source_kind=SourceKind.REDIRECT, source_url=lease.url,
+            event_id=f"{attempt_id(lease)}/redirect", origin_key=origin_key, source_kind=SourceKind.REDIRECT,
+            source_url=lease.url,
             at_ms=result.ended_ms, depth=lease.depth, priority=1, part=0, parts=1, chain=(*lease.chain, lease.requested),
             urls=(hop.target,), raws=("" if result.location == hop.target else result.location,), anchors=("",), rels=("",),
         )  # fmt: skip
-        await self._emitter.discoveries([(partition_of(site_of(host), self.rules.partitions), origin_key, encode(event))])
+        await self._emitter.discoveries(
+            [(partition_of(site_of(host), self.rules.partitions), origin_key, encode(event))]
+        )
         return replace(result, location=hop.target)
 
 
@@ -240,7 +262,8 @@ def robots_limits(limits: Limits) -> Limits:
     """The limits of a robots.txt: any type, 500 KiB (RFC 9309 §2.5), and a little more to see that it was cut."""
     return Limits(
         connect_ms=limits.connect_ms, first_byte_ms=limits.first_byte_ms, total_ms=limits.total_ms,
-        header_bytes_max=limits.header_bytes_max, body_bytes_max=ROBOTS_BYTES_MAX + 1, decoded_bytes_max=ROBOTS_BYTES_MAX + 1,
+        header_bytes_max=limits.header_bytes_max, body_bytes_max=ROBOTS_BYTES_MAX + 1,
+        decoded_bytes_max=ROBOTS_BYTES_MAX + 1,
     )  # fmt: skip
 
 
@@ -270,7 +293,8 @@ def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
 def candidate(lease: Lease, result: FetchResult, facts: ParseFacts) -> Candidate:
     """A parsed page as content wants it."""
     return Candidate(
-        event_id=result.event_id, origin_key=lease.origin_key, partition=lease.partition, url=lease.url, requested=lease.requested,
+        event_id=result.event_id, origin_key=lease.origin_key, partition=lease.partition, url=lease.url,
+        requested=lease.requested,
         fence=lease.fence, fetched_ms=result.started_ms, status=result.status,
         content_type=result.content_type.partition(";")[0].strip().lower(), body=result.body, body_sha256=result.body_sha256,
         text_sha256=facts.text_sha256, simhash=0, words=facts.words, title=facts.title, language=facts.language,
@@ -288,5 +312,3 @@ def robots_directives(result: FetchResult, facts: ParseFacts) -> tuple[str, ...]
             if directive and ":" not in directive:
                 found.setdefault(directive)
     return tuple(found)
-
-

@@ -27,7 +27,8 @@ A spelling goes through two steps:
 
 Each rule is idempotent and so is their sequence. An escape that would complete a broken one when decoded
 (`%%37e`) stays. Path case, repeated slashes, unknown parameters and http against https are kept apart.
-The longest identity has 2,048 characters, the longest host name 253. User information refuses a URL: a crawler has no business with it.
+The longest identity has 2,048 characters,
+the longest host name 253. User information refuses a URL: a crawler has no business with it.
 """
 
 import re

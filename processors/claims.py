@@ -126,7 +126,8 @@ class _Turn:
         if not (self.clock.address and self.clock.address_expires_ms > now):
             return self._without_address(origin, url, at.version)
         if self._robots_wanted(origin):
-            return self._lease_errand(FetchKind.ROBOTS, origin.origin_key, robots_url(origin.origin_key), self.ctx.partition, ())
+            return self._lease_errand(FetchKind.ROBOTS, origin.origin_key, robots_url(origin.origin_key),
+            self.ctx.partition, ())
         rules = self.settings.politeness
         if self.row.crawl_delay_ms > rules.crawl_delay_ms_max and not self.row.operator_gap_ms:
             # Behind the look at robots.txt, so that the day of rest ends when the file says something else.
@@ -175,7 +176,8 @@ class _Turn:
         out.append(
             urls.build(
                 self.ctx, url, origin.origin_key, State.LEASED, Reason.CLAIMED, start=State.ELIGIBLE, policy_version=version,
-                fence=url.fence + 1, lease_owner=self.ctx.owner, deadline_ms=self.ctx.now_ms + self.settings.attempts.lease_ms,
+                fence=url.fence + 1, lease_owner=self.ctx.owner,
+                deadline_ms=self.ctx.now_ms + self.settings.attempts.lease_ms,
                 clock=clock,
             )
         )  # fmt: skip
@@ -188,7 +190,8 @@ class _Turn:
             kind=FetchKind.PAGE, partition=self.ctx.partition, origin_key=origin.origin_key, host=self.row.host, url=url.url,
             requested=url.requested or url.url, address=clock.address, fence=url.fence + 1, owner_token=self.ctx.owner_token,
             deadline_ms=moves[-1].deadline_ms, policy_version=version, depth=url.depth, etag=url.etag,
-            last_modified=url.last_modified, earlier_ms=url.last_success_ms, chain=url.chain, asker=self.ctx.partition, token=self.settings.identity.token,
+            last_modified=url.last_modified, earlier_ms=url.last_success_ms, chain=url.chain,
+            asker=self.ctx.partition, token=self.settings.identity.token,
         )  # fmt: skip
         return Decided(decisions=list(moves), leases=[lease])
 
@@ -201,9 +204,11 @@ class _Turn:
             return self._queue(), False
         fence, deadline = self.clock.fence + 1, now + self.settings.attempts.lease_ms
         errand = Errand(
-            kind=kind, url=url, origin_key=origin_key, asker=asker, chain=chain, fence=fence, deadline_ms=deadline, owner=self.ctx.owner
+            kind=kind, url=url, origin_key=origin_key, asker=asker, chain=chain, fence=fence, deadline_ms=deadline,
+            owner=self.ctx.owner
         )
-        base = politeness.claimed(self.clock, self.settings.politeness, now) if connects else replace(self.clock, in_flight=1, parked=False)
+        base = politeness.claimed(self.clock, self.settings.politeness, now) if connects else replace(self.clock,
+        in_flight=1, parked=False)
         clock = replace(base, fence=fence, errand=errand)
         event = politeness.move(self.ctx, self.row, HostEvent.ERRAND_LEASED, Reason.CLAIMED, clock, errand=errand)
         lease = Lease(
@@ -237,7 +242,8 @@ class _Turn:
 
     def _queue(self) -> Decided:
         clock = politeness.queued(self.clock, self.settings.politeness, self.ctx.now_ms)
-        return Decided(decisions=[politeness.move(self.ctx, self.row, HostEvent.PARKED, Reason.DUE, clock, detail="its address is busy")])
+        return Decided(decisions=[politeness.move(self.ctx, self.row, HostEvent.PARKED, Reason.DUE, clock,
+        detail="its address is busy")])
 
     def _park(self, reason: Reason, until_ms: int) -> Decided:
         """Nothing of the host can be claimed now: look again later, at once when something changes."""

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from frontlog.avro.enums import Topic, Verdict
 from frontlog.avro.events import Candidate, ContentVerdict, Document
 from frontlog.processors.context import Context, Decided, Emission
-from frontlog.processors.sites import partition_of, site_of
 from frontlog.state import keys
 from frontlog.state.rows import ContentRow, UrlContentRow
 from frontlog.state.tables import Tables
@@ -27,14 +26,16 @@ def decide(view: Tables, page: Candidate, ctx: Context) -> Decided:
     previous = before.content_hash if before else b""
     verdict, duplicate_of = _verdict(page, known, previous)
     document = Document(
-        seq=ctx.next_seq(), owner_token=ctx.owner_token, verdict=verdict, event_id=page.event_id, content_hash=page.text_sha256,
+        seq=ctx.next_seq(), owner_token=ctx.owner_token, verdict=verdict, event_id=page.event_id,
+        content_hash=page.text_sha256,
         url=page.url, origin_key=page.origin_key, duplicate_of=duplicate_of, previous_hash=previous, simhash=page.simhash,
         fetched_ms=page.fetched_ms, body=page.body, cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition,
         cause_offset=ctx.cause.offset,
     )  # fmt: skip
     answer = ContentVerdict(event_id=page.event_id, verdict=verdict, duplicate_of=duplicate_of, candidate=page)
-    home = partition_of(site_of(keys.split_origin_key(page.origin_key)[1]), ctx.partitions)
-    return Decided(decisions=[document], emissions=[Emission(home, Topic.CONTENT_VERDICTS, page.origin_key, answer)])
+    return Decided(
+        decisions=[document], emissions=[Emission(page.partition, Topic.CONTENT_VERDICTS, page.origin_key, answer)]
+    )
 
 
 def _verdict(page: Candidate, known: ContentRow | None, previous: bytes) -> tuple[Verdict, str]:
@@ -52,7 +53,8 @@ def apply(tables: Tables, event: Document) -> None:
         body = event.body
         row = ContentRow(
             url=event.url, origin_key=event.origin_key, first_seen_ms=event.fetched_ms, simhash=event.simhash,
-            body_file=body.file if body else "", body_offset=body.offset if body else 0, body_length=body.length if body else 0,
+            body_file=body.file if body else "", body_offset=body.offset if body else 0,
+            body_length=body.length if body else 0,
         )  # fmt: skip
     added = event.verdict is not Verdict.SAME
     tables.content.put(event.content_hash, replace(row, last_seen_ms=event.fetched_ms, urls=row.urls + added))

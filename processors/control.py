@@ -187,7 +187,8 @@ def seed_discovery(tag: str, raw: str, found: canonical.Identity, kind: SourceKi
     """The discovery of one seed."""
     return Discovery(
         event_id=f"{kind.value}-{tag}", origin_key=found.origin_key, source_kind=kind, source_url="", at_ms=at_ms, depth=0,
-        priority=1, part=0, parts=1, urls=(found.requested,), raws=(raw if raw != found.requested else "",), anchors=("",), rels=("",),
+        priority=1, part=0, parts=1, urls=(found.requested,), raws=(raw if raw != found.requested else "",),
+        anchors=("",), rels=("",),
     )  # fmt: skip
 
 

@@ -82,6 +82,8 @@ def _result(event: FetchResult, partitions: int) -> str:
 def _candidate(event: Candidate) -> str:
     if len(event.text_sha256) != HASH_BYTES:
         return f"has a text_sha256 of {len(event.text_sha256)} bytes; {HASH_BYTES} are a SHA-256"
+    if event.partition < 0:
+        return f"has partition {event.partition}"
     return _origin(event.origin_key) or _body(event.body)
 
 

@@ -49,7 +49,8 @@ def settle_settings(view: Tables, ctx: Context, settings: Settings) -> Decided:
     if view.crawl.settings == text:
         return Decided()
     event = OperatorPolicy(
-        seq=ctx.next_seq(), owner_token=ctx.owner_token, scope_kind=ScopeKind.CRAWL, scope="", act=PolicyAct.SETTINGS, gap_ms=0,
+        seq=ctx.next_seq(), owner_token=ctx.owner_token, scope_kind=ScopeKind.CRAWL, scope="",
+        act=PolicyAct.SETTINGS, gap_ms=0,
         settings=text, actor=ctx.owner, note="configuration at start", cause_topic="start", cause_partition=ctx.partition,
         cause_offset=-1,
     )  # fmt: skip

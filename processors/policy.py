@@ -143,7 +143,8 @@ def policy_key(kind: ScopeKind, name: str, seq: int) -> bytes:
 def apply_operator(tables: Tables, event: OperatorPolicy) -> None:
     """Fold an operator's or the configuration's policy."""
     row = PolicyRow(
-        act=event.act, at_ms=tables.head.at_ms, gap_ms=event.gap_ms, settings=event.settings, actor=event.actor, note=event.note
+        act=event.act, at_ms=tables.head.at_ms, gap_ms=event.gap_ms, settings=event.settings, actor=event.actor,
+        note=event.note
     )
     tables.policies.put(policy_key(event.scope_kind, event.scope, event.seq), row)
     if event.scope_kind is ScopeKind.CRAWL:

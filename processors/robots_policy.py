@@ -79,7 +79,8 @@ def _hop(view: Tables, ctx: Context, result: FetchResult, location: str) -> Iter
         yield Decided(decisions=[want(view, ctx, found.host, errand)])
         return
     request = ErrandRequest(
-        event_id=f"hop {len(errand.chain)} {result.event_id}", kind=errand.kind, url=errand.url, origin_key=errand.origin_key,
+        event_id=f"hop {len(errand.chain)} {result.event_id}", kind=errand.kind, url=errand.url,
+        origin_key=errand.origin_key,
         asker=errand.asker, chain=errand.chain, at_ms=ctx.now_ms,
     )  # fmt: skip
     yield Decided(emissions=[Emission(partition, Topic.DISCOVERIES, found.origin_key, request)])
@@ -217,9 +218,11 @@ def _pending(view: Tables, ctx: Context, result: FetchResult) -> RobotsPolicy:
     """The file is on its way through another host: what is in force stays, and the origin waits a bounded time."""
     origin = view.origins.get(keys.origin_id(result.origin_key)) or OriginRow(origin_key=result.origin_key)
     return RobotsPolicy(
-        seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=result.origin_key, state=origin.robots_state, renewal=True,
+        seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=result.origin_key, state=origin.robots_state,
+        renewal=True,
         reason=Reason.REDIRECTED, detail=result.location, cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition,
-        cause_offset=ctx.cause.offset, status=result.status, source_url=result.requested, fetched_ms=origin.robots_fetched_ms,
+        cause_offset=ctx.cause.offset, status=result.status, source_url=result.requested,
+        fetched_ms=origin.robots_fetched_ms,
         expires_ms=ctx.now_ms + HOP_WAIT_MS, copy_until_ms=origin.robots_copy_until_ms, failures=origin.robots_failures,
         crawl_delay_ms=origin.crawl_delay_ms,
     )  # fmt: skip

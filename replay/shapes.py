@@ -22,7 +22,10 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class PartitionStatus(msgspec.Struct, frozen=True):
-    """One partition: the seq of its newest decision, who owns it, inputs that wait to be decided."""
+    """One shard: the seq of its newest decision, who owned it last, inputs that wait to be decided.
+
+    `partition` is its number among the shards of its role, `shard` its folder in the log, such as `content-0`.
+    """
 
     partition: int
     seq: int
@@ -31,6 +34,7 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     paused: bool = False
     inputs_waiting: int = 0
     at_ms: int = 0
+    shard: str = ""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -98,10 +102,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that must not be: where it lies and what is wrong with it."""
+    """One thing that must not be: where it lies and what is wrong with it. `seq`: of the decision; 0: none."""
 
     where: str
     what: str
+    shard: str = ""
+    seq: int = 0
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -115,7 +121,11 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What `verify` found. `not_verified`: what it cannot see, a sentence each."""
+    """What `verify` found. `not_verified`: what it cannot see, a sentence each.
+
+    `records` counts what was read of every topic, `decisions` those that were held against the rules, `voided` those
+    of owners that had been replaced. `running`: a process was crawling meanwhile.
+    """
 
     folder: str
     checks: tuple[Check, ...]
@@ -123,6 +133,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_ms: int = 0
     deep: bool = False
     not_verified: tuple[str, ...] = ()
+    decisions: int = 0
+    voided: int = 0
+    running: bool = False
 
     @property
     def ok(self) -> bool:

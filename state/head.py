@@ -46,7 +46,9 @@ def load(txn: Txn) -> Head:
     try:
         return msgspec.msgpack.decode(data, type=Head)
     except msgspec.MsgspecError as exc:
-        raise Corrupt(f"the head row of the tables cannot be read ({exc}); rebuild: frontlog replay rebuild") from exc
+        raise Corrupt(
+            f"the head row of the tables cannot be read ({exc}); rebuild: frontlog replay rebuild"
+        ) from exc
 
 
 def save(txn: Txn, head: Head) -> None:

@@ -29,6 +29,7 @@ _SCAN_ROWS_MAX = 512
 
 _Base = SortedDict[bytes, bytes]
 _Overlay = SortedDict[bytes, bytes | None]
+_NOTHING: _Overlay = SortedDict()
 
 
 class MemoryTxn:
@@ -38,7 +39,7 @@ class MemoryTxn:
         self._store = store
         self._tables = tables
         self._write = write
-        self._overlays: dict[str, _Overlay] = {name: SortedDict() for name in tables}
+        self._overlays: dict[str, _Overlay] = {}
         self._counts = {name: len(rows) for name, rows in tables.items()}
         self._writes = dict.fromkeys(tables, 0)
         self._thread = threading.get_ident()
@@ -49,8 +50,8 @@ class MemoryTxn:
     def get(self, table: str, key: bytes) -> bytes | None:
         self._assert_usable(key)
         with self._guard:
-            overlay = self._overlays[table]
-            return overlay[key] if key in overlay else self._tables[table].get(key)
+            base, overlay = self._tables[table], self._overlays.get(table, _NOTHING)
+            return overlay[key] if key in overlay else base.get(key)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._set(table, key, value)
@@ -115,14 +116,14 @@ class MemoryTxn:
 
     def keep(self, table: str, key: bytes, value: bytes | None) -> None:
         """A commit is about to change this row: remember what this snapshot saw."""
-        self._overlays[table].setdefault(key, value)
+        self._over(table).setdefault(key, value)
 
     def _set(self, table: str, key: bytes, value: bytes | None) -> bool:
         self._assert_writable()
         if len(key) > KEY_BYTES_MAX and value is not None:
             raise AssertionError(f"a key of {len(key)} bytes in {table}: 1 to {KEY_BYTES_MAX} are allowed")
         existed = self.get(table, key) is not None
-        self._overlays[table][key] = value
+        self._over(table)[key] = value
         self._counts[table] += (value is not None) - existed
         self._writes[table] += 1
         return existed
@@ -147,12 +148,13 @@ class MemoryTxn:
     ) -> list[Item]:
         """The next rows of a range, overlay over base."""
         self._assert_usable()
-        base, overlay = self._tables[table], self._overlays[table]
+        base = self._tables[table]
         if stop is not None and start >= stop:
             return []
         rows: list[Item] = []
         before: bytes | None = None
         with self._guard:
+            overlay = self._overlays.get(table, _NOTHING)
             keys: Iterable[bytes] = base.irange(start, stop, (True, False), reverse)
             if overlay:
                 above = overlay.irange(start, stop, (True, False), reverse)
@@ -167,6 +169,12 @@ class MemoryTxn:
                     if len(rows) == rows_max:
                         break
         return rows
+
+    def _over(self, table: str) -> _Overlay:
+        overlay = self._overlays.get(table)
+        if overlay is None:
+            overlay = self._overlays[table] = SortedDict()
+        return overlay
 
     def _assert_usable(self, key: bytes = b"-") -> None:
         if not self._open:

@@ -23,8 +23,9 @@ def build(cls: type[Any], widths: dict[str, str]) -> Codec:
     read: dict[str, str] = {}
     for name, kind in hints.items():
         if isinstance(kind, type) and issubclass(kind, Documented):
-            space[f"ix_{name}"] = {member: i for i, member in enumerate(kind)}
-            space[f"at_{name}"] = tuple(kind)
+            members = list(kind)
+            space[f"ix_{name}"] = {member: i for i, member in enumerate(members)}
+            space[f"at_{name}"] = members
             codes, read[name] = codes + "B", f"at_{name}[{name}]"
             down.append(f"ix_{name}[row.{name}]")
         elif kind is bool:
@@ -45,11 +46,16 @@ def build(cls: type[Any], widths: dict[str, str]) -> Codec:
     packed = ", ".join([*down, *(f"len({n})" for n in variable)])
     lines.append("    return " + " + ".join([f"pack({packed})", *variable]))
     lines.append("def decode(data):")
-    lines.append("    " + "".join(f"{n}, " for n in [*names_fixed, *(f"n_{v}" for v in variable)]) + "= unpack(data)")
+    lines.append(
+        "    " + "".join(f"{n}, " for n in [*names_fixed, *(f"n_{v}" for v in variable)]) + "= unpack(data)"
+    )
     lines.append("    at = size")
     for name in variable:
         lines += [f"    end = at + n_{name}", f"    {name} = data[at:end]", "    at = end"]
-    lines += ["    if at != len(data):", "        raise ValueError('row has %d bytes, wanted %d' % (len(data), at))"]
+    lines += [
+        "    if at != len(data):",
+        "        raise ValueError('row has %d bytes, wanted %d' % (len(data), at))",
+    ]
     lines.append("    return cls(" + ", ".join(read[n] for n in hints) + ")")
     exec("\n".join(lines), space)  # our own text, made from field names only
     return space["encode"], space["decode"]

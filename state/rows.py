@@ -28,16 +28,16 @@ class Row(msgspec.Struct, frozen=True):
     """Root of all rows; subclasses get their codec from their annotations."""
 
     WIDTHS: ClassVar[dict[str, str]] = {}
-    _codec: ClassVar[tuple[Callable[[Any], bytes], Callable[[bytes], Any]]]
+    CODEC: ClassVar[tuple[Callable[[Any], bytes], Callable[[bytes], Any]]]
 
     def encode(self) -> bytes:
         """The row's bytes."""
-        return type(self)._codec[0](self)
+        return type(self).CODEC[0](self)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """The row of its bytes; raises struct.error or ValueError when they are not one."""
-        row: Self = cls._codec[1](data)
+        row: Self = cls.CODEC[1](data)
         return row
 
 
@@ -92,7 +92,8 @@ class UrlRow(Row, frozen=True):
 
 
 class OriginRow(Row, frozen=True):
-    """An origin: its robots policy and counts. Key: origin_id. `states` holds a u32 for each State, `due` one for each class."""
+    """An origin: its robots policy and counts. Key: origin_id. `states` holds a u32 for each State,
+    `due` one for each class."""
 
     WIDTHS: ClassVar[dict[str, str]] = {"robots_status": "H", "robots_failures": "H"}
 
@@ -226,4 +227,4 @@ ROWS: tuple[type[Row], ...] = (
     UrlRow, OriginRow, HostRow, AddressRow, SiteRow, PolicyRow, ContentRow, UrlContentRow, MarksRow,
 )  # fmt: skip
 for _cls in ROWS:
-    _cls._codec = build(_cls, _cls.WIDTHS)
+    _cls.CODEC = build(_cls, _cls.WIDTHS)

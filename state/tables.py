@@ -96,7 +96,9 @@ class RowTable(Generic[R]):
         try:
             return self._row.decode(data)
         except (struct.error, ValueError, IndexError) as exc:
-            raise Corrupt(f"row {key.hex()} of table {self.name} cannot be read ({exc}); rebuild the tables") from exc
+            raise Corrupt(
+                f"row {key.hex()} of table {self.name} cannot be read ({exc}); rebuild the tables"
+            ) from exc
 
 
 class IndexTable:
@@ -162,7 +164,8 @@ class Tables:
         self.marks = IndexTable("marks", txn, digest("marks"))
         self.touched: set[bytes] = set()
         """Ids of hosts whose turn must be worked out again before the next claim or the batch's end."""
-        self._rows = (self.urls, self.origins, self.hosts, self.addresses, self.policies, self.sites, self.content, self.url_content)  # fmt: skip
+        self._rows = (self.urls, self.origins, self.hosts, self.addresses, self.policies, self.sites, self.content,
+        self.url_content)  # fmt: skip
         self._marks: MarksRow | None = None
 
     @property

@@ -96,7 +96,9 @@ class Poisoned(Exception):
 
     def __init__(self, poison: Poison, error: Exception) -> None:
         topic, partition_number, offset = poison.cause
-        super().__init__(f"deciding {topic}/{partition_number}@{offset} failed: {type(error).__name__}: {error}")
+        super().__init__(
+            f"deciding {topic}/{partition_number}@{offset} failed: {type(error).__name__}: {error}"
+        )
         self.poison = poison
 
 
@@ -117,7 +119,13 @@ class BatchMaker:
     """Makes one batch inside a transaction. Use once."""
 
     def __init__(
-        self, tables: Tables, log: EmbeddedLogTxn, ctx: Context, role: Role, *, poison: Mapping[Poison, str] | None = None
+        self,
+        tables: Tables,
+        log: EmbeddedLogTxn,
+        ctx: Context,
+        role: Role,
+        *,
+        poison: Mapping[Poison, str] | None = None,
     ) -> None:
         self.tables = tables
         self.log = log
@@ -155,7 +163,9 @@ class BatchMaker:
                 machine.apply(self.tables, event)
                 self.decisions.append((event, encode(event)))
             for out in step.outputs:
-                self.outputs.append((out.topic, NewRecord(self.ctx.now_ms, out.key.encode(), encode(out.event))))
+                self.outputs.append(
+                    (out.topic, NewRecord(self.ctx.now_ms, out.key.encode(), encode(out.event)))
+                )
                 self.rejects += out.topic is Topic.REJECTS
             self.emissions += step.emissions
             self.leases += step.leases
@@ -178,7 +188,9 @@ class BatchMaker:
         self.results_wait = self.positions.get(Topic.FETCH_RESULTS, 0) < end
 
     def _one(self, event: Event | None, value: bytes) -> None:
-        poison = Poison(self.ctx.cause, hashlib.blake2b(value, digest_size=16).digest()) if self.poison else None
+        poison = (
+            Poison(self.ctx.cause, hashlib.blake2b(value, digest_size=16).digest()) if self.poison else None
+        )
         known = self.poison.get(poison) if poison is not None else None
         if known is not None:
             self.take([reject(self.ctx, "", Reason.UNDECODABLE, known, value)])
@@ -195,7 +207,9 @@ class BatchMaker:
         except (FrontlogError, MemoryError, OSError):
             raise
         except Exception as exc:  # a bug that one input triggers must not stop every other input
-            raise Poisoned(Poison(self.ctx.cause, hashlib.blake2b(value, digest_size=16).digest()), exc) from exc
+            raise Poisoned(
+                Poison(self.ctx.cause, hashlib.blake2b(value, digest_size=16).digest()), exc
+            ) from exc
 
     def _waiting(self, topic: Topic) -> Iterator[tuple[int, Event | None, bytes]]:
         """Inputs from the position on: those of this batch from memory, older and foreign ones from the log."""
@@ -232,7 +246,11 @@ class BatchMaker:
         """Give out up to `wanted` slots."""
         if self.role is Role.FRONTIER:
             hosts.settle(self.tables)
-            if wanted > 0 and not partition.claims_paused(self.tables) and len(self.decisions) < DECISIONS_MAX:
+            if (
+                wanted > 0
+                and not partition.claims_paused(self.tables)
+                and len(self.decisions) < DECISIONS_MAX
+            ):
                 self.take(claims.claim_all(self.tables, self.ctx, wanted), bounded=True)
                 hosts.settle(self.tables)
 
@@ -293,7 +311,7 @@ def check_topic(topic: str, event: Event) -> None:
 
 def read_input(topic: str, value: bytes) -> Event:
     """The input of a record; control may be JSON. Raises Undecodable or BadControl."""
-    if topic == Topic.CONTROL and value[:1] == b"{":
+    if topic == Topic.CONTROL.value and value[:1] == b"{":
         return control.from_json(value)
     return decode(value)
 

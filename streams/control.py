@@ -25,7 +25,9 @@ def send(folder: Path, wish: Control) -> list[tuple[int, int]]:
     """Append a wish to the partitions it concerns; (partition, offset) of each. Raises ConfigError."""
     try:
         checked = control.check(wish)
-        partitions = control.partitions_of(checked, _partitions(folder)) if checked.cmd in control.ACTS else [0]
+        partitions = (
+            control.partitions_of(checked, _partitions(folder)) if checked.cmd in control.ACTS else [0]
+        )
     except control.BadControl as exc:
         raise ConfigError(str(exc)) from exc
     return [(partition, _append(folder, partition, checked)) for partition in partitions]
@@ -44,7 +46,9 @@ def _partitions(folder: Path) -> int:
 def _open(folder: Path, partition: int) -> LmdbStore:
     path = folder / LOG_FOLDER / shard_name(Role.FRONTIER, partition)
     if not path.is_dir():
-        raise ConfigError(f"{folder}: holds no crawl; name the folder that was given to `frontlog crawl --out`")
+        raise ConfigError(
+            f"{folder}: holds no crawl; name the folder that was given to `frontlog crawl --out`"
+        )
     return LmdbStore(path, STORE_TABLES)
 
 

@@ -1,7 +1,8 @@
 """One run of an embedded crawl: opens everything, fetches until an end is reached, closes everything.
 
-One event loop fetches and decides; the archive has a thread; pages are parsed in processes. A run ends when nothing is left, when what is left must wait longer than a person would, when the pages that
-were asked for are there, or when it is told to stop.
+One event loop fetches and decides; the archive has a thread; pages are parsed in processes. A run ends when
+nothing is left, when what is left must wait longer than a person would, when the pages that were asked for are there,
+or when it is told to stop.
 """
 
 import asyncio
@@ -55,7 +56,12 @@ class _Run:
     """The parts of a run and how they are tied together."""
 
     def __init__(
-        self, folder: Path, config: Config, clock: Clock, on_progress: Callable[[Progress], None], stop: StopSignal
+        self,
+        folder: Path,
+        config: Config,
+        clock: Clock,
+        on_progress: Callable[[Progress], None],
+        stop: StopSignal,
     ) -> None:
         self.folder = folder
         self.config = config
@@ -108,7 +114,9 @@ class _Run:
         try:
             self.host.start(hand_out=self._begin, failed=self._fail)
             emitter = ShardEmitter(dict(enumerate(self.host.runners[:-1])), self.host.content)
-            self.pipeline = Pipeline(rules, self.clock.now_ms, transport, resolver, self.archive, self.parsers, emitter)
+            self.pipeline = Pipeline(
+                rules, self.clock.now_ms, transport, resolver, self.archive, self.parsers, emitter
+            )
             await self.host.seed(seeds)
             end = await self._until_end(woken)
         finally:

@@ -30,7 +30,12 @@ class Watch:
     """Looks at a host and an archive, and tells."""
 
     def __init__(
-        self, host: EmbeddedHost, archive: ArchiveWriter, folder: Path, clock: Clock, on_progress: Callable[[Progress], None]
+        self,
+        host: EmbeddedHost,
+        archive: ArchiveWriter,
+        folder: Path,
+        clock: Clock,
+        on_progress: Callable[[Progress], None],
     ) -> None:
         self._host = host
         self._archive = archive
@@ -145,6 +150,7 @@ class Watch:
             end=end, folder=str(self._folder), started_ms=self._started_ms, ended_ms=self._clock.now_ms(),
             counts=survey.state_counts(), pages_run=self._pages, wire_bytes_run=self._wire_bytes, hosts=survey.hosts,
             documents=survey.documents, duplicates=max(0, survey.urls_with_text - survey.documents), waiting=self._waiting(),
-            waiting_hosts=len(survey.waiting), log_bytes=self._final_log_bytes, archive_bytes=archive_bytes, archive_files=files,
+            waiting_hosts=len(survey.waiting), log_bytes=self._final_log_bytes, archive_bytes=archive_bytes,
+            archive_files=files,
             rejects=sum(t.rejects for t in self._host.runners), example_url=self._example,
         )  # fmt: skip

@@ -1,8 +1,8 @@
 """The embedded host: every shard of a crawl in this process (DESIGN §3).
 
-    crawl folder/log/frontier-0 …   one LMDB environment a shard, log and tables together
-    crawl folder/archive            WARC segments
-    crawl folder/owner.lock         held while a process owns the crawl
+crawl folder/log/frontier-0 …   one LMDB environment a shard, log and tables together
+crawl folder/archive            WARC segments
+crawl folder/owner.lock         held while a process owns the crawl
 """
 
 import asyncio
@@ -64,8 +64,8 @@ class EmbeddedHost:
                 path.mkdir(parents=True, exist_ok=True)
                 store = LmdbStore(path, STORE_TABLES, durability=self.config.options.log.durability)
                 shard = Shard(
-                    store, role, partition, self.partitions, clock=self.clock, owner=self.owner,
-                    settings=self.config.settings,
+                    store, role, partition, self.partitions if role is Role.FRONTIER else count, clock=self.clock,
+                    owner=self.owner, settings=self.config.settings,
                 )  # fmt: skip
                 self.shards.append(shard)
         self._check_partitions()
@@ -112,9 +112,10 @@ class EmbeddedHost:
             runner.start()
 
     def _deliver(self, delivery: Delivery, answer: Answer) -> bool:
-        """Offer an outbox's input to the frontier shard that it is for."""
+        """Offer an outbox's input to the frontier shard that it is for; if there is none, the first passes it on."""
         offered = Offered(delivery.topic, delivery.key, delivery.value)
-        return self.runners[delivery.partition].offer(offered, answer)
+        number = delivery.partition if delivery.partition < self.partitions else 0
+        return self.runners[number].offer(offered, answer)
 
     async def seed(self, seeds: Sequence[str]) -> None:
         """Offer seeds, as fast as the shards take them; those that are known change nothing. Raises ConfigError for
@@ -127,7 +128,9 @@ class EmbeddedHost:
                 raise ConfigError(f"seed {raw!r}: {found.reason.value}; give an absolute http or https URL")
             event = seed_discovery(f"{now_ms} {found.identity}", raw, found, SourceKind.SEED, now_ms)
             runner = self.runners[partition_of(site_of(found.host), self.partitions)]
-            offers.append((runner, Offered(Topic.DISCOVERIES, found.origin_key.encode(), encode(event), event)))
+            offers.append(
+                (runner, Offered(Topic.DISCOVERIES, found.origin_key.encode(), encode(event), event))
+            )
         for runner, offered in offers:
             while not runner.offer(offered, None):
                 if runner.ended:

@@ -110,6 +110,8 @@ class EmbeddedLogTxn:
         found: list[Record] = []
         size_bytes = 0
         for head, data in self.stored(topic, partition, offset):
+            if len(found) >= records_max or size_bytes >= bytes_max:
+                return found
             records = decode_batch(data, (topic, partition, head.base_offset))
             whole = head.base_offset >= offset and len(found) + head.records <= records_max
             if whole and size_bytes + head.body_bytes <= bytes_max:

@@ -36,12 +36,17 @@ class ShardEmitter:
         """Offer encoded discoveries to the owners of their targets."""
         if found:
             await self._offer(
-                [(self._frontier[partition], Offered(Topic.DISCOVERIES, key.encode(), value)) for partition, key, value in found]
+                [
+                    (self._frontier[partition], Offered(Topic.DISCOVERIES, key.encode(), value))
+                    for partition, key, value in found
+                ]
             )
 
     async def result(self, partition: int, key: str, event: Event) -> None:
         """Offer a result to the partition that gave the lease."""
-        await self._offer([(self._frontier[partition], Offered(Topic.FETCH_RESULTS, key.encode(), encode(event), event))])
+        await self._offer(
+            [(self._frontier[partition], Offered(Topic.FETCH_RESULTS, key.encode(), encode(event), event))]
+        )
 
     async def _offer(self, inputs: list[tuple[Target, Offered]]) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

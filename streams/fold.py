@@ -24,11 +24,15 @@ def chain_hash(before: bytes, bodies: Iterable[bytes]) -> bytes:
 def digests_of(tables: Tables) -> tuple[dict[str, tuple[bytes, int]], tuple[TableDigest, ...]]:
     """Every table's digest, for the head and for the Batch event; empty tables are left out of the event."""
     values = tables.digest_values()
-    listed = tuple(TableDigest(table=name, digest=d, rows=n) for name, (d, n) in values.items() if n or any(d))
+    listed = tuple(
+        TableDigest(table=name, digest=d, rows=n) for name, (d, n) in values.items() if n or any(d)
+    )
     return values, listed
 
 
-def following(head: Head, batch: Batch, written: Mapping[str, int], digests: dict[str, tuple[bytes, int]]) -> Head:
+def following(
+    head: Head, batch: Batch, written: Mapping[str, int], digests: dict[str, tuple[bytes, int]]
+) -> Head:
     """The head after a batch. `written`: next offset of each decision topic behind it."""
     positions = dict(head.positions)
     for position in batch.positions:
@@ -54,7 +58,9 @@ def positions_of(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[Pos
     )
 
 
-def fold_batch(tables: Tables, decisions: list[tuple[Event, bytes]], batch: Batch, written: Mapping[str, int]) -> Head:
+def fold_batch(
+    tables: Tables, decisions: list[tuple[Event, bytes]], batch: Batch, written: Mapping[str, int]
+) -> Head:
     """Fold a batch of the log and check its proof. Raises Corrupt naming the batch and the table that differ.
 
     `decisions`: events with their encoded bytes in seq order, the Batch left out. The head is returned, and
@@ -62,10 +68,14 @@ def fold_batch(tables: Tables, decisions: list[tuple[Event, bytes]], batch: Batc
     """
     before = tables.head
     if batch.first_seq != before.seq + 1:
-        raise Corrupt(f"batch of seq {batch.seq} begins at {batch.first_seq}; {before.seq + 1} was due: decisions are missing")
+        raise Corrupt(
+            f"batch of seq {batch.seq} begins at {batch.first_seq}; {before.seq + 1} was due: decisions are missing"
+        )
     found_hash = chain_hash(before.log_hash, (body_of(data) for _, data in decisions))
     if found_hash != batch.log_hash:
-        raise Corrupt(f"batch of seq {batch.seq}: the log's chain breaks here; its decisions are not those that were written")
+        raise Corrupt(
+            f"batch of seq {batch.seq}: the log's chain breaks here; its decisions are not those that were written"
+        )
     tables.head = replace(before, at_ms=batch.at_ms)
     for event, _ in decisions:
         try:

@@ -5,11 +5,11 @@ that was seen is void (its writer had been replaced) and is counted apart, befor
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from frontlog.avro.codec import decode
 from frontlog.avro.errors import Corrupt
-from frontlog.avro.events import Batch, Event, OwnershipTaken
+from frontlog.avro.events import Batch, Event, OwnershipTaken, Transition
 from frontlog.streams.log import Log
 from frontlog.streams.records import Record
 from frontlog.streams.topics import Role, decision_topics
@@ -52,7 +52,16 @@ class _Source:
 class Playback:
     """Batches from a position on. `voided` counts decisions of owners that had been replaced."""
 
-    def __init__(self, log: Log, role: Role, partition: int, *, seq: int = 0, token: int = 0, starts: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        role: Role,
+        partition: int,
+        *,
+        seq: int = 0,
+        token: int = 0,
+        starts: Mapping[str, int] | None = None,
+    ) -> None:
         self.seq = seq
         self.token = token
         self.voided = 0
@@ -65,7 +74,9 @@ class Playback:
         pending: list[Logged] = []
         while (found := self._next()) is not None:
             if isinstance(found.event, Batch):
-                yield LoggedBatch(pending, found.event, found, {s.topic: s.next_offset for s in self._sources})
+                yield LoggedBatch(
+                    pending, found.event, found, {s.topic: s.next_offset for s in self._sources}
+                )
                 pending = []
             else:
                 pending.append(found)
@@ -95,15 +106,15 @@ class Playback:
             return found
         rest = [_seq(s.ahead.event) for s in self._sources if s.ahead is not None]
         if rest:
-            raise Corrupt(f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}")
+            raise Corrupt(
+                f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}"
+            )
         return None
 
 
 def _seq(event: Event) -> int:
-    seq: int = event.seq  # type: ignore[attr-defined]  # every decision has one
-    return seq
+    return cast("Transition", event).seq  # every decision has one
 
 
 def _token(event: Event) -> int:
-    token: int = event.owner_token  # type: ignore[attr-defined]
-    return token
+    return cast("Transition", event).owner_token

@@ -67,7 +67,15 @@ class Shard:
     """One partition with its log and tables. `owner` names this process in leases and ownership."""
 
     def __init__(
-        self, store: Store, role: Role, partition: int, partitions: int, *, clock: Clock, owner: str, settings: Settings
+        self,
+        store: Store,
+        role: Role,
+        partition: int,
+        partitions: int,
+        *,
+        clock: Clock,
+        owner: str,
+        settings: Settings,
     ) -> None:
         self.store = store
         self.log = EmbeddedLog(store, TOPIC_IDS)
@@ -188,11 +196,15 @@ class Shard:
                 self._poison[exc.poison] = str(exc)
                 self.poisoned.append(str(exc))
 
-    def _attempt(self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None], start: bool) -> Done:
+    def _attempt(
+        self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None], start: bool
+    ) -> Done:
         with self.store.begin(write=True) as txn:
             head = heads.load(txn)
             if head.seq != self.head.seq or head.owner_token != self.head.owner_token:
-                raise Fenced(f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}")
+                raise Fenced(
+                    f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}"
+                )
             now_ms = max(self.clock.now_ms(), head.at_ms)
             ctx = Context(
                 now_ms=now_ms, seq=head.seq, owner_token=head.owner_token + start, owner=self.owner,
@@ -247,4 +259,3 @@ class Shard:
 
 def _ordinary(_made: BatchMaker) -> None:
     """A batch that is not the first of an owner has nothing of its own to say."""
-

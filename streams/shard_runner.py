@@ -151,7 +151,11 @@ class ShardRunner:
 
     def _count(self, done: Done) -> None:
         for event in done.decisions:
-            if isinstance(event, Transition) and event.to_state is State.FETCHED and event.reason is Reason.OK:
+            if (
+                isinstance(event, Transition)
+                and event.to_state is State.FETCHED
+                and event.reason is Reason.OK
+            ):
                 self.slots.fetched()
 
     def _send_outbox(self) -> None:

@@ -29,7 +29,9 @@ class Survey:
 
     def state_counts(self) -> tuple[StateCount, ...]:
         """The counts as they are shown, most first."""
-        return tuple(StateCount(state, reason, n) for (state, reason), n in self.counts.most_common() if n > 0)
+        return tuple(
+            StateCount(state, reason, n) for (state, reason), n in self.counts.most_common() if n > 0
+        )
 
 
 def count_urls(txn: Txn, into: Survey) -> None:
@@ -74,10 +76,14 @@ def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int) -> Waiting
     if until_ms <= now_ms:
         return None
     if row.resolve_failures:
-        return WaitingHost(row.host, Reason.DNS_FAILED, until_ms, queued, f"{row.resolve_failures} look-ups failed")
+        return WaitingHost(
+            row.host, Reason.DNS_FAILED, until_ms, queued, f"{row.resolve_failures} look-ups failed"
+        )
     if row.backoff_ms:
         detail = f"{row.failures} failures in a row" if row.failures else "the host asked for it"
-        return WaitingHost(row.host, Reason.TIMEOUT if row.failures else Reason.UNAVAILABLE, until_ms, queued, detail)
+        return WaitingHost(
+            row.host, Reason.TIMEOUT if row.failures else Reason.UNAVAILABLE, until_ms, queued, detail
+        )
     return WaitingHost(row.host, Reason.DUE, until_ms, queued, f"gap of {row.gap_ms} ms")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from frontlog.avro.enums import Reason
 from frontlog.fetch.connector import PinnedProtocol
+from frontlog.fetch.decoding import DecodeStatus
 from frontlog.fetch.http_types import FetchFailed, FetchRequest
 from frontlog.fetch.transport import Transport, request_bytes
 from support.fetching import QUICK, ask, get, run
@@ -189,6 +190,24 @@ def test_content_coding_is_undone_and_the_wire_form_kept() -> None:
     assert answer.decoded.data == body
     assert gzip.decompress(answer.body) == body
     assert answer.decoded.chain == ("gzip",)
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "status", "reason"),
+    [
+        (b"gzip", gzip.compress(b"hello" * 99)[:-9], DecodeStatus.TRUNCATED, Reason.TRUNCATED),
+        (b"gzip", gzip.compress(b"hello")[:-8] + b"\0" * 8, DecodeStatus.CORRUPT, Reason.DECODE_FAILED),
+        (b"zstd", b"\x28\xb5\x2f\xfd", DecodeStatus.UNKNOWN_ENCODING, Reason.DECODE_FAILED),
+        (b"gzip", b"<p>hello</p>", DecodeStatus.PLAIN_DESPITE_HEADER, Reason.OK),
+    ],
+)
+def test_a_whole_body_with_a_bad_coding(
+    coding: bytes, body: bytes, status: DecodeStatus, reason: Reason
+) -> None:
+    answer = get(always(page(body, b"Content-Encoding: " + coding)))
+    assert (answer.body, answer.truncated) == (body, None)
+    assert (answer.decoded.status, answer.reason) == (status, reason)
+    assert answer.detail == "" or reason is not Reason.OK
 
 
 def test_a_transfer_coding_besides_chunked_is_undone_too() -> None:

@@ -211,6 +211,23 @@ def test_a_kept_connection_that_spoke_unasked_is_not_used(unasked: bytes) -> Non
     run(script, use)
 
 
+def test_a_kept_connection_that_is_closed_in_that_instant_is_not_used() -> None:
+    lines: list[Line] = []
+
+    async def script(line: Line) -> None:
+        lines.append(line)
+        while await line.request():
+            await line.send(page())
+
+    async def use(server: Server, transport: Transport) -> None:
+        await transport.fetch(ask(server), QUICK)
+        lines[0].end()  # nothing is awaited before the next fetch: the loop does not know yet
+        answer = await transport.fetch(ask(server), QUICK)
+        assert (answer.reason, answer.reused, len(lines)) == (Reason.OK, False, 2)
+
+    run(script, use)
+
+
 def test_bytes_after_an_answer_spoil_the_connection_only() -> None:
     for extra in (b"junk", page(b"second")):
 

@@ -1,0 +1,259 @@
+"""What the decisions of a shard say, kept a second time: the state that the checks of `verify` look into.
+
+It is a plain reading of events, decision by decision, with nothing of `apply`: a dict for URLs, one for hosts, origins
+and sites. A check is asked before the book takes a decision, so it sees what was in force when it was made.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from frontlog.avro.enums import FetchKind, HostEvent, PolicyAct, Reason, RobotsState, ScopeKind, State
+from frontlog.avro.events import (
+    Event,
+    HostTransition,
+    OperatorPolicy,
+    PartitionPaused,
+    RobotsPolicy,
+    Transition,
+)
+from frontlog.replay.routing import host_of, site_of
+from frontlog.replay.rules import Rules, rules_of
+
+
+class Lease(NamedTuple):
+    """A slot that a host has given: to a URL, or to an errand (whose `url` is what is requested)."""
+
+    kind: FetchKind
+    url: str
+    fence: int
+    deadline_ms: int
+    address: str
+    claimed_ms: int
+    origin_key: str
+    requested: str
+
+
+@dataclass(slots=True)
+class Standing:
+    """What an operator's acts made of a scope."""
+
+    blocked: bool = False
+    paused: bool = False
+    policy_seq: int = 0
+
+
+@dataclass(slots=True)
+class Site(Standing):
+    """A registrable domain."""
+
+    seeded: bool = False
+
+
+@dataclass(slots=True)
+class Origin(Standing):
+    """An origin and the robots.txt in force. `text_seq` 0: there is no text, all is allowed or nothing known."""
+
+    robots: RobotsState = RobotsState.UNKNOWN
+    robots_seq: int = 0
+    text: bytes = b""
+    text_seq: int = 0
+    expires_ms: int = 0
+    copy_until_ms: int = 0
+    crawl_delay_ms: int = 0
+
+
+@dataclass(slots=True)
+class Host(Standing):
+    """A host: its origins, what the seeds gave it, its open lease and its address."""
+
+    name: str = ""
+    site: Site = field(default_factory=Site)
+    origins: dict[str, Origin] = field(default_factory=dict[str, Origin])
+    seeds: tuple[str, ...] = ()
+    pages: int = 0
+    operator_gap_ms: int = 0
+    lease: Lease | None = None
+    fence: int = 0
+    address: str = ""
+    address_expires_ms: int = 0
+
+    @property
+    def crawl_delay_ms(self) -> int:
+        """The longest Crawl-delay among its origins, which share its clock."""
+        return max((origin.crawl_delay_ms for origin in self.origins.values()), default=0)
+
+
+class Url:
+    """A URL. `requested` empty: what is requested is the identity. `given`: it was put out and not taken back."""
+
+    __slots__ = ("deadline_ms", "depth", "due_ms", "fence", "given", "host", "page", "policy_version", "requested", "state")
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.state = State.NONE
+        self.fence = 0
+        self.deadline_ms = 0
+        self.due_ms = 0
+        self.depth = 0
+        self.policy_version = 0
+        self.requested = ""
+        self.page = False
+        self.given = False
+
+
+class Book:
+    """The whole of it, for one shard."""
+
+    def __init__(self) -> None:
+        self.rules = Rules()
+        self.crawl = Standing()
+        self.partition_paused = False
+        self.sites: dict[str, Site] = {}
+        self.hosts: dict[str, Host] = {}
+        self.urls: dict[str, Url] = {}
+        self.addresses: dict[str, int] = {}
+        """Open leases by the address that they connect to."""
+
+    # --- looking up -------------------------------------------------------------------------------------------
+
+    def host(self, name: str) -> Host:
+        found = self.hosts.get(name)
+        if found is None:
+            found = self.hosts[name] = Host(name=name, site=self.site(site_of(name)))
+        return found
+
+    def site(self, name: str) -> Site:
+        found = self.sites.get(name)
+        if found is None:
+            found = self.sites[name] = Site()
+        return found
+
+    def origin(self, origin_key: str) -> Origin:
+        origins = self.host(host_of(origin_key)).origins
+        found = origins.get(origin_key)
+        if found is None:
+            found = origins[origin_key] = Origin()
+        return found
+
+    def version(self, origin_key: str) -> int:
+        """The policy version in force for an origin: the seq of the newest event that can change a verdict."""
+        host, origin = self.host(host_of(origin_key)), self.origin(origin_key)
+        crawl = max(self.crawl.policy_seq, self.rules.seq)
+        return max(crawl, host.site.policy_seq, host.policy_seq, origin.policy_seq, origin.robots_seq)
+
+    # --- writing down -----------------------------------------------------------------------------------------
+
+    def take(self, event: Event, at_ms: int) -> None:
+        """Write a decision down. `at_ms`: the time of its batch."""
+        if isinstance(event, Transition):
+            self._transition(event, at_ms)
+        elif isinstance(event, HostTransition):
+            self._host(event, at_ms)
+        elif isinstance(event, RobotsPolicy):
+            self._robots(event)
+        elif isinstance(event, OperatorPolicy):
+            self._operator(event)
+        elif isinstance(event, PartitionPaused):
+            self.partition_paused = event.paused
+
+    def _transition(self, event: Transition, at_ms: int) -> None:
+        url = self.urls.get(event.url)
+        if url is None:
+            self.origin(event.origin_key)
+            url = self.urls[event.url] = Url(self.host(host_of(event.origin_key)))
+        host = url.host
+        first = event.first
+        if first is not None:
+            if event.from_state is State.NONE:
+                url.requested = first.requested
+            if first.scope is not None:
+                host.seeds = (*host.seeds, first.scope)
+                host.site.seeded = True
+        if event.clock is not None:
+            host.address, host.address_expires_ms = event.clock.address, event.clock.address_expires_ms
+        lease = host.lease
+        if event.from_state is State.LEASED and lease is not None and lease.url == event.url:
+            self._close(host, lease)
+            if event.to_state is State.LEASED:  # extended
+                self._open(host, lease._replace(deadline_ms=event.deadline_ms))
+        elif event.to_state is State.LEASED and event.clock is not None:
+            requested = url.requested or event.url
+            self._open(
+                host,
+                Lease(
+                    FetchKind.PAGE, event.url, event.fence, event.deadline_ms, event.clock.address, at_ms,
+                    event.origin_key, requested,
+                ),
+            )  # fmt: skip
+        if event.result is not None and event.to_state is State.ELIGIBLE and event.reason is Reason.REDIRECTED:
+            url.requested = event.result.location
+        if event.to_state is State.FETCHED and event.reason is Reason.OK and not url.page:
+            url.page = True
+            host.pages += 1
+        url.state, url.fence, url.deadline_ms = event.to_state, event.fence, event.deadline_ms
+        url.due_ms, url.depth, url.policy_version = event.due_ms, event.depth, event.policy_version
+
+    def _host(self, event: HostTransition, at_ms: int) -> None:
+        host = self.host(event.host)
+        clock, lease = event.clock, host.lease
+        host.address, host.address_expires_ms = clock.address, clock.address_expires_ms
+        if event.event is HostEvent.ERRAND_LEASED and clock.errand is not None:
+            errand = clock.errand
+            address = clock.address if errand.kind is not FetchKind.RESOLVE else ""
+            self._open(
+                host,
+                Lease(
+                    errand.kind, errand.url, errand.fence, errand.deadline_ms, address, at_ms, errand.origin_key,
+                    errand.url,
+                ),
+            )  # fmt: skip
+            host.fence = errand.fence
+        elif event.event in ENDS and lease is not None and lease.kind is not FetchKind.PAGE and clock.errand is None:
+            self._close(host, lease)
+
+    def _open(self, host: Host, lease: Lease) -> None:
+        host.lease = lease
+        if lease.address:
+            self.addresses[lease.address] = self.addresses.get(lease.address, 0) + 1
+
+    def _close(self, host: Host, lease: Lease) -> None:
+        host.lease = None
+        if lease.address:
+            self.addresses[lease.address] -= 1
+
+    def _robots(self, event: RobotsPolicy) -> None:
+        origin = self.origin(event.origin_key)
+        origin.robots, origin.expires_ms = event.state, event.expires_ms
+        origin.copy_until_ms = event.copy_until_ms
+        if event.state is not RobotsState.UNREACHABLE:
+            origin.crawl_delay_ms = event.crawl_delay_ms
+        if event.renewal:
+            return
+        origin.robots_seq = event.seq
+        if event.state is RobotsState.RULES:
+            origin.text, origin.text_seq = event.text, event.seq
+        elif event.state is not RobotsState.UNREACHABLE:  # which keeps the last good copy
+            origin.text, origin.text_seq = b"", 0
+
+    def _operator(self, event: OperatorPolicy) -> None:
+        kind, act = event.scope_kind, event.act
+        if act is PolicyAct.SETTINGS:
+            self.rules = rules_of(event.settings, event.seq)
+            return
+        if act is PolicyAct.SLOW:
+            self.host(event.scope).operator_gap_ms = event.gap_ms
+            return
+        standing: Standing = self.crawl
+        if kind is ScopeKind.SITE:
+            standing = self.site(event.scope)
+        elif kind is ScopeKind.HOST:
+            standing = self.host(event.scope)
+        elif kind is ScopeKind.ORIGIN:
+            standing = self.origin(event.scope)
+        if act in (PolicyAct.BLOCK, PolicyAct.UNBLOCK):
+            standing.blocked, standing.policy_seq = act is PolicyAct.BLOCK, event.seq
+        else:
+            standing.paused = act is PolicyAct.PAUSE
+
+
+ENDS = frozenset({HostEvent.ERRAND_ENDED, HostEvent.ERRAND_EXPIRED, HostEvent.ERRAND_RELEASED})
