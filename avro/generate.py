@@ -7,9 +7,8 @@ that was edited without its class is found before it is used.
 import json
 import re
 from pathlib import Path
-from typing import cast
 
-from frontlog.avro.schemas import Json, load_all
+from frontlog.avro.schemas import Json, is_union, load_all
 
 PRIMITIVES = {
     "string": ("str", '""'),
@@ -38,8 +37,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 def _type_of(schema: Json, enums: dict[str, Json]) -> tuple[str, str | None]:
     """The annotation and the default (None: required) of one Avro type."""
-    if isinstance(schema, list):
-        inner, _ = _type_of(next(s for s in cast("list[Json]", schema) if s != "null"), enums)
+    if is_union(schema):
+        inner, _ = _type_of(next(s for s in schema if s != "null"), enums)
         return f"{inner} | None", "None"
     if isinstance(schema, dict):
         inner, _ = _type_of(schema["items"], enums)

@@ -28,6 +28,11 @@ def load_all() -> dict[str, Json]:
     return found
 
 
+def is_union(node: Json) -> bool:
+    """Whether a schema is a union, which JSON writes as an array."""
+    return isinstance(node, list)
+
+
 def inlined(name: str) -> Json:
     """The schema of `name` with every named type defined where it is first used."""
     types, seen = load_all(), set[str]()
@@ -43,9 +48,8 @@ def inlined(name: str) -> Json:
             if whole["type"] == "record":
                 whole["fields"] = [{**field, "type": expand(field["type"])} for field in whole["fields"]]
             return whole
-        if isinstance(node, list):
-            branches: list[Json] = node
-            return [expand(item) for item in branches]
+        if is_union(node):
+            return [expand(item) for item in node]
         return {**node, "items": expand(node["items"])}
 
     return expand(name)

@@ -2,7 +2,8 @@
 
 `store` is awaited by many fetches; each batch of what waits becomes one flush, and all of them learn where their
 record lies only when it is durable. When there is no room nothing is lost: what waits goes on waiting, `full` is set so
-that nothing more is claimed, and the flush is tried again every second.
+that nothing more is claimed, and the flush is tried again every second. A record that can't be built is the failure of
+the fetch that it belongs to; a file that can't be written is everybody's.
 """
 
 import asyncio
@@ -45,12 +46,13 @@ class ArchiveWriter:
         self._thread.start()
 
     async def store(self, build: Callable[[], Capture]) -> BodyRef:
-        """Have records built and written; returns once they are durable."""
-        if self.failed is not None:
-            raise self.failed
+        """Have records built and written; returns once they are durable. Raises what `build` raises, and what ended
+        the thread: FrontlogError for a folder that can't be written."""
         loop = asyncio.get_running_loop()
         waiting = _Waiting(build, loop, loop.create_future())
         with self._wake:
+            if self.failed is not None:
+                raise self.failed
             self._waiting.append(waiting)
             self._wake.notify()
         return await waiting.done
@@ -61,11 +63,12 @@ class ArchiveWriter:
         return len(self._waiting)
 
     def close(self) -> None:
-        """Write what waits, end the segment, stop the thread."""
+        """Write what waits, end the segment, stop the thread. What there is no room for is given up."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         if self.failed is None and not self.full:
             self.archive.close()
 
@@ -77,19 +80,23 @@ class ArchiveWriter:
                     return
                 batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
             try:
-                refs = [self._append(one.build()) for one in batch]
+                answers = [self._append(one.build) for one in batch]
                 self._flush()
             except BaseException as exc:
-                self.failed = exc
                 with self._wake:
+                    self.failed = exc
                     batch += self._waiting
                     self._waiting.clear()
                 _tell(batch, [exc] * len(batch))
                 return
-            _tell(batch, refs)
+            _tell(batch, answers)
 
-    def _append(self, capture: Capture) -> BodyRef:
-        """Append; when as much waits as may, write that first."""
+    def _append(self, build: Callable[[], Capture]) -> BodyRef | Exception:
+        """Where one record will lie, or why it can't be built. Flushes when as much waits as may."""
+        try:
+            capture = build()
+        except Exception as exc:  # one strange answer must not end the archive of all others
+            return exc
         try:
             return self.archive.append(capture)
         except StoreFull:

@@ -5,28 +5,30 @@ given apart, as the TLS server name: SNI and the certificate check use it (RFC 6
 The pool's key is then (address, port, TLS or not, name): a kept connection is never used for another name
 or address. `NoResolver` makes a look-up an error, should a later aiohttp attempt one.
 
-What is used of aiohttp beneath its documented surface, each held by a test in `tests/fetch/`:
-`BaseConnector.connect`, `_factory`, `_release`, `_conns`, and `ResponseHandler` as a base class.
+What is used of aiohttp beneath its documented surface, each held by `tests/fetch/test_connector.py`:
+`BaseConnector.connect`, `_factory`, `_release`, `_conns`, and `ResponseHandler` as a base class. In return
+nothing of `ClientSession` is there: no redirects, cookies, proxies, repeats, added headers or rewritten URLs.
 """
 
 import asyncio
 import select
 import socket
 import ssl
-from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import cast
 
-from aiohttp import ClientConnectionError, ClientTimeout, TCPConnector
+from aiohttp import ClientTimeout, StreamReader, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from aiohttp.connector import Connection
+from aiohttp.http import RawResponseMessage
 from yarl import URL
 
 from frontlog.fetch.exchange import Exchange
 
+STREAM_BYTES = 2**24  # far above what one read of a socket brings, so that the stream never pauses it
 NO_TIMEOUT = ClientTimeout(total=None)  # the exchange has its own alarm, with three settings
 
 
@@ -44,63 +46,91 @@ class NoResolver(AbstractResolver):
 
 
 class PinnedProtocol(ResponseHandler):
-    """aiohttp's protocol with the exchange in front of its parser."""
+    """aiohttp's protocol with the exchange before its parser and behind it.
+
+    What the parser makes of the body is passed on at once, so its stream never fills, never pauses the
+    socket, and holds nothing when it breaks: a reader that waits inside a stream of aiohttp is not always
+    woken by its failure.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """A connection that has carried nothing yet."""
         super().__init__(loop)
         self.exchange: Exchange | None = None
         self.uses = 0
-        self._draining = False
+        self._body: StreamReader | None = None
+
+    def begin(self, exchange: Exchange) -> None:
+        """Expect one answer: not decoded, without aiohttp's time limits, trailers bounded like heads."""
+        self.exchange = exchange
+        self.uses += 1
+        self._body = None
+        bytes_max = exchange.limits.header_bytes_max
+        self.set_response_params(
+            read_until_eof=True,
+            auto_decompress=False,
+            read_bufsize=STREAM_BYTES,
+            max_line_size=bytes_max,
+            max_field_size=bytes_max,
+        )
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the socket; empty ones are aiohttp asking its parser to go on."""
+        """Bytes from the socket. Empty ones are aiohttp asking a paused parser to go on; ours never pauses."""
         exchange = self.exchange
-        if self._draining and not data:
+        if not data:
             return
-        if exchange is None:
-            if data:  # nobody asked: an answer before its request would be taken for the next one's
-                self.abort()
+        if exchange is None:  # nobody asked: an answer before its request would be taken for the next one's
+            self.abort()
             return
-        if data and exchange.head is None:
+        if exchange.ended.done():
+            self.force_close()
+            return
+        if exchange.head is None:
             parts = exchange.receive(data)
             if parts is None:
-                if exchange.failure is not None:
-                    self.set_exception(ClientConnectionError("refused"))
                 exchange.more()
                 return
             framing, data = parts
             # Apart from the body: a parser that fails at surplus bytes forgets a head of the same piece.
             super().data_received(framing)
-        super().data_received(data)
-        if self._payload is not None and not self._payload.is_eof():
+        if data:
+            super().data_received(data)
+        self._collect(exchange)
+        if not exchange.ended.done():
             exchange.more()
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """The socket is gone; what of the body came before is kept."""
-        self.drain()
-        super().connection_lost(exc)
-
-    def drain(self) -> None:
-        """Move what is buffered to the exchange: a stream that has failed does not give it out."""
-        payload, exchange = self._payload, self.exchange
-        if payload is None or exchange is None or payload.exception() is not None or self._draining:
-            return
-        self._draining = True  # reading wakes the parser, which may be what has just failed
-        with suppress(RuntimeError):  # a reader is waiting, so there is nothing
-            exchange.take(payload.read_nowait())
-        self._draining = False
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """What aiohttp's parser found: the first is the answer, a second one spoils the connection."""
+        if self._body is None:
+            self._body = data[1]
+        else:
+            super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
-        """Fail whoever waits: aiohttp tells the reader of the head only, which leaves a body waiting."""
+        """The parser or the socket failed; what of the body came before is kept, and may be all of it."""
         if exc_cause is None:
             super().set_exception(exc)
         else:
             super().set_exception(exc, exc_cause)
-        payload = self._payload
-        if payload is not None and not payload.is_eof() and payload.exception() is None:
-            self.drain()
-            payload.set_exception(exc)
+        if self.exchange is not None:
+            self._collect(self.exchange)
+            self.exchange.fail((self._body and self._body.exception()) or exc)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The socket is gone; for a body without a length that is its end."""
+        super().connection_lost(exc)
+        if self.exchange is not None:
+            self._collect(self.exchange)
+            self.exchange.fail(exc or ConnectionResetError("closed"))
+
+    def _collect(self, exchange: Exchange) -> None:
+        body = self._body
+        if body is None:
+            return
+        if body.exception() is None and (data := body.read_nowait()):
+            exchange.take(data)
+        if body.is_eof():
+            exchange.finish()
 
     def close(self) -> None:
         """Close at once: nothing is left to send, and a peer's TLS good-bye is not worth a socket."""

@@ -15,9 +15,7 @@ class Ending:
 
     def __init__(self) -> None:
         """All is well."""
-        self.truncated: Truncation | None = None
         self.broken: tuple[Reason, str] | None = None
-        self.refused: tuple[Reason, str] | None = None
         self.peer_address = ""
         self.reused = False
 
@@ -29,22 +27,12 @@ class Ending:
         if ip_address(peer_address) != ip_address(address):  # two spellings of one IPv6 address are equal
             exchange.failure = Reason.BLOCKED_NETWORK, f"connected to {peer_address}, not {address}"
 
-    def unwanted(self, exchange: Exchange) -> bool:
-        """Whether the declared type of a 2xx answer is not wanted, so that its body is not read."""
-        head = exchange.head
-        assert head is not None
-        if not 200 <= head.status < 300 or not head.media_type or exchange.limits.wants(head.media_type):
-            return False
-        self.truncated = Truncation.LENGTH
-        self.refused = Reason.BAD_TYPE, head.media_type
-        return True
-
     def explain(self, exchange: Exchange, exc: BaseException) -> None:
         """Note why a body is not whole. Raises FetchFailed when there is no head to keep."""
         ringing = exchange.alarm.expired()
         if exchange.head is not None and exchange.failure is None:
             reason, detail = (Reason.TIMEOUT, "total") if ringing else reason_of(exc)
-            self.truncated = Truncation.TIME if ringing else Truncation.DISCONNECT
+            exchange.truncated = Truncation.TIME if ringing else Truncation.DISCONNECT
             self.broken = (Reason.TRUNCATED if reason is Reason.CONNECTION_RESET else reason), detail
             return
         reason, detail = exchange.failure or ((Reason.TIMEOUT, "") if ringing else reason_of(exc))
@@ -64,15 +52,13 @@ class Ending:
         decoded = decode(body, head.content_codings, limits.decoded_bytes_max)
         media_type = head.media_type or sniff(decoded.data)
         if 200 <= head.status < 300 and media_type and not limits.wants(media_type):
-            self.refused = self.refused or (Reason.BAD_TYPE, f"{media_type}, by its bytes")
-        reason, detail = (
-            exchange.failure or self.refused or self.broken or answer_reason(self.truncated, decoded)
-        )
+            exchange.failure = exchange.failure or (Reason.BAD_TYPE, f"{media_type}, by its bytes")
+        reason, detail = exchange.failure or self.broken or answer_reason(exchange.truncated, decoded)
         response = FetchResponse(
             head=head,
             request_head=sending,
             body=body,
-            truncated=self.truncated,
+            truncated=exchange.truncated,
             decoded=decoded,
             reason=reason,
             detail=detail,
@@ -87,13 +73,9 @@ class Ending:
 
 
 def answer_reason(truncated: Truncation | None, decoded: Decoded) -> tuple[Reason, str]:
-    """(reason, detail) of an answer whose head came: the first thing that is wrong with its body."""
-    if truncated is not None:
-        return {
-            Truncation.LENGTH: (Reason.OVERSIZE, "body"),
-            Truncation.TIME: (Reason.TIMEOUT, "total"),
-            Truncation.DISCONNECT: (Reason.TRUNCATED, "closed inside the body"),
-        }[truncated]
+    """(reason, detail) of an answer whose connection did not break: the first thing wrong with its body."""
+    if truncated is Truncation.LENGTH:
+        return Reason.OVERSIZE, "body"
     match decoded.status:
         case DecodeStatus.OK | DecodeStatus.PLAIN_DESPITE_HEADER:
             return Reason.OK, ""

@@ -1,13 +1,16 @@
-"""One request and its answer on one connection, seen from below aiohttp: clocks, head, limits of the head.
+"""One request and its answer on one connection, seen from below aiohttp: clocks, head, limits, body.
 
-aiohttp's own parser strips, folds and forgets: the archive needs the very bytes of the head, politeness
-needs the instant of the first byte, and the header limit must hold before anything is parsed. So the
-protocol (`fetch/connector.py`) hands every received byte to the `Exchange` first, until the head is whole;
-the rest, behind a minimal head that frames the body, goes to aiohttp.
+aiohttp's own reader strips, folds and forgets: the archive needs the very bytes of the head, politeness
+needs the instant of the first byte, the header limit must hold before anything is parsed, and what came
+of a body must be there when the rest does not come. So the protocol (`fetch/connector.py`) hands every
+received byte to the `Exchange` first, until the head is whole; the rest goes to aiohttp's parser behind a
+minimal head that frames the body, and what the parser makes of it comes back here at once.
 
-    connect ──sent()──> first byte ──receive()──> head ──receive()──> body ──finished()──> done
+    connect ──sent()──> first_byte ──receive()──> head ──receive()──> body ──finish()──> done
        │                    │                      │                   │
     connect_ms         first_byte_ms            total_ms            total_ms      (deadline in force)
+
+`ended` is set once: after `finish`, at a limit, at an unwanted type, or when the connection breaks.
 """
 
 import asyncio
@@ -16,7 +19,7 @@ from enum import StrEnum
 
 from frontlog.avro.enums import Reason
 from frontlog.fetch.heads import BadHead, Head, framing, head_end, looks_like_http, read_head
-from frontlog.fetch.http_types import Limits, Timings
+from frontlog.fetch.http_types import Limits, Timings, Truncation
 
 
 class Phase(StrEnum):
@@ -46,8 +49,11 @@ class Exchange:
         self.head: Head | None = None
         self.keep = False
         self.failure: tuple[Reason, str] | None = None
+        self.truncated: Truncation | None = None
         self.chunks: list[bytes] = []
         self.body_bytes = 0
+        self.broken: BaseException | None = None
+        self.ended: asyncio.Future[None] = loop.create_future()
         self.alarm = asyncio.timeout_at(self.deadline(self.started_s, limits.connect_ms))
         self._received: bytes = b""
         self._interim_bytes = 0
@@ -71,14 +77,12 @@ class Exchange:
     def receive(self, data: bytes) -> tuple[bytes, bytes] | None:
         """Take bytes of the head. When it is whole: (framing head, beginning of the body).
 
-        None: more is needed, or `failure` is set and nothing more is wanted. Interim answers (1xx,
-        RFC 9110 §15.2) are passed over, but their bytes count against the limit.
+        None: more is needed, or this was enough and `ended` is set. Interim answers (1xx, RFC 9110 §15.2)
+        are passed over, but their bytes count against the limit.
         """
         if self.first_byte_s is None:
             self.first_byte_s = self.loop.time()
             self.phase = Phase.HEAD
-        if self.failure is not None:
-            return None
         seen = len(self._received)
         data = self._received + data if seen else data.lstrip(b"\r\n")
         self._received = data
@@ -105,19 +109,32 @@ class Exchange:
         self.head = head
         self.phase = Phase.BODY
         self._received = b""
+        if 200 <= head.status < 300 and head.media_type and not self.limits.wants(head.media_type):
+            self.truncated = Truncation.LENGTH
+            return self._fail(Reason.BAD_TYPE, head.media_type)
         return lines, data[end:]
 
-    def take(self, data: bytes) -> bool:
-        """Keep bytes of the body up to the limit; False: there were more."""
+    def take(self, data: bytes) -> None:
+        """Keep bytes of the body, up to the limit, whatever length was declared."""
         room = self.limits.body_bytes_max - self.body_bytes
         self.chunks.append(data if len(data) <= room else data[:room])
         self.body_bytes += min(len(data), room)
-        return len(data) <= room
+        if len(data) > room:
+            self.truncated = Truncation.LENGTH
+            self._end()
 
-    def finished(self) -> None:
+    def finish(self) -> None:
         """The last byte came."""
-        self.last_byte_s = self.loop.time()
-        self.phase = Phase.DONE
+        if not self.ended.done():
+            self.last_byte_s = self.loop.time()
+            self.phase = Phase.DONE
+            self._end()
+
+    def fail(self, exc: BaseException) -> None:
+        """The connection or its parser broke."""
+        if not self.ended.done():
+            self.broken = exc
+            self._end()
 
     @property
     def head_bytes(self) -> int:
@@ -145,8 +162,12 @@ class Exchange:
 
     def _fail(self, reason: Reason, detail: str) -> tuple[bytes, bytes] | None:
         self.failure = reason, detail
-        self._received = b""
+        self._end()
         return None
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 def ms(seconds: float) -> int:

@@ -5,7 +5,8 @@
 
 No socket is opened before the gates passed. Each emission is durable before the next is offered, so that a crash
 between any two loses nothing: the lease runs out or is released, and the page is fetched again. A lease whose end
-is too near to fetch within it is handed back.
+is too near to fetch within it is handed back; one whose work takes longer is extended. A failure that nobody expected is
+a result, too: it costs its own URL the attempt and stops no other.
 """
 
 import asyncio
@@ -17,10 +18,11 @@ from msgspec.structs import replace
 
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import FetchKind, Reason, SourceKind
-from frontlog.avro.errors import Retriable
+from frontlog.avro.errors import FrontlogError, Retriable
 from frontlog.avro.events import BodyRef, Candidate, Discovery, Event, FetchResult, ParseFacts
 from frontlog.fetch.addresses import Network, choose, judge
 from frontlog.fetch.archive_writer import ArchiveWriter
+from frontlog.fetch.extension import Extension
 from frontlog.fetch.http_types import FetchFailed, FetchRequest, FetchResponse, Limits, Timings
 from frontlog.fetch.parse_job import Job, Parsed
 from frontlog.fetch.parser_pool import ParserFailed, ParserPool
@@ -36,6 +38,9 @@ from frontlog.state.keys import split_origin_key
 ROBOTS_BYTES_MAX = 512_000
 PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
 HEADER_CHARACTERS_MAX = 4_096
+LOCATION_CHARACTERS_MAX = 8_192
+BODY_FAULTS = frozenset({Reason.OVERSIZE, Reason.TRUNCATED, Reason.DECODE_FAILED, Reason.PROTOCOL_ERROR})
+"""What may be wrong with a body alone: of an answer whose status says it all, a redirect or a 404, it changes nothing."""
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 
@@ -48,7 +53,9 @@ class Emitter(Protocol):
         """(partition, origin_key, encoded event) of each."""
         ...
 
-    async def result(self, partition: int, key: str, event: Event) -> None: ...
+    async def result(self, partition: int, key: str, event: Event) -> None:
+        """A result, or a wish for more time, to the partition that gave the lease."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +86,30 @@ class Pipeline:
 
     async def carry_out(self, lease: Lease) -> FetchResult:
         """Do what a lease allows and emit what came of it; the result is returned once it is durable."""
-        if self._clock() + self.rules.limits.total_ms > lease.deadline_ms:
+        began_ms = self._clock()
+        if began_ms + self.rules.limits.total_ms > lease.deadline_ms:
             result = self._result(lease, Reason.RELEASED, "its deadline is too near", Timings())
-        elif lease.kind is FetchKind.RESOLVE:
-            result = await self._resolve(lease)
         else:
-            result = await self._fetch(lease)
+            result = await self._attempt(lease, began_ms)
         await self._emitter.result(lease.partition, lease.origin_key, result)
         return result
+
+    async def _attempt(self, lease: Lease, began_ms: int) -> FetchResult:
+        """The attempt itself. What ends the whole crawl is raised, everything else is a result."""
+        try:
+            if lease.kind is FetchKind.RESOLVE:
+                return await self._resolve(lease)
+            with Extension(lease, self._clock, self._emitter):
+                return await self._fetch(lease)
+        except (FrontlogError, MemoryError):
+            raise
+        except (
+            Exception
+        ) as exc:  # a bug that one page brings out must not stop all others, now and at every start
+            detail = f"unexpected: {type(exc).__name__}: {exc}"
+            return self._result(
+                lease, Reason.UNEXPECTED_STATUS, detail, Timings(elapsed_ms=self._clock() - began_ms + 1)
+            )
 
     async def _resolve(self, lease: Lease) -> FetchResult:
         """Look a host's addresses up and judge every one."""
@@ -188,7 +211,7 @@ class Pipeline:
         body = await self._store(lease, answer)
         result = with_headers(self._result(lease, Reason.OK, "", answer.timings), answer)
         cut = answer.reason is Reason.OVERSIZE
-        if answer.reason is not Reason.OK and not cut:
+        if answer.reason is not Reason.OK and not cut and not status_decides(answer):
             return replace(result, reason=answer.reason, detail=answer.detail, body=body)
         return replace(
             result,
@@ -209,7 +232,9 @@ class Pipeline:
             storing.cancel()
             raise
         result = replace(result, body=await storing)
-        if answer.status in REDIRECTS and answer.reason is Reason.OK:
+        if status_decides(answer):
+            result = replace(result, reason=Reason.OK)
+        if answer.status in REDIRECTS and result.reason is Reason.OK:
             return await self._redirect(lease, result)
         if parsed is None:
             return result
@@ -267,8 +292,28 @@ def robots_limits(limits: Limits) -> Limits:
     )  # fmt: skip
 
 
+def status_decides(answer: FetchResponse) -> bool:
+    """Whether the status alone says what came of a request, so that a fault of the body doesn't matter."""
+    return not 200 <= answer.status < 300 and answer.reason in BODY_FAULTS
+
+
 def _header(values: Mapping[str, list[str]], name: str) -> str:
     return (values.get(name) or [""])[0][:HEADER_CHARACTERS_MAX]
+
+
+def _whole_header(
+    values: Mapping[str, list[str]], name: str, characters_max: int = HEADER_CHARACTERS_MAX
+) -> str:
+    """The first value of a header that is worth nothing when it is cut."""
+    value = (values.get(name) or [""])[0]
+    return value if len(value) <= characters_max else ""
+
+
+def location_of(values: Mapping[str, list[str]]) -> str:
+    """The Location with bytes beyond ASCII escaped one by one: what the server wrote, byte for byte, is requested. As text
+    they would be escaped a second time, in UTF-8 (browsers do as we do)."""
+    value = _whole_header(values, "location", LOCATION_CHARACTERS_MAX)
+    return value if value.isascii() else "".join(c if c.isascii() else f"%{ord(c):02X}" for c in value)
 
 
 def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
@@ -278,11 +323,11 @@ def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
         result,
         status=answer.status,
         content_type=_header(headers, "content-type") or answer.media_type,
-        etag=_header(headers, "etag"),
-        last_modified=_header(headers, "last-modified"),
+        etag=_whole_header(headers, "etag"),
+        last_modified=_whole_header(headers, "last-modified"),
         cache_control=", ".join(headers.get("cache-control", []))[:HEADER_CHARACTERS_MAX],
         retry_after=_header(headers, "retry-after"),
-        location=_header(headers, "location"),
+        location=location_of(headers),
         x_robots_tag=tuple(v[:HEADER_CHARACTERS_MAX] for v in headers.get("x-robots-tag", [])[:32]),
         wire_bytes=len(answer.body),
         decoded_bytes=len(answer.decoded.data),

@@ -24,19 +24,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from aiohttp import StreamReader
-
 from frontlog.avro.errors import Retriable
-from frontlog.fetch.connector import Peer, PinnedConnector, PinnedProtocol, peer_of
+from frontlog.fetch.connector import Peer, PinnedConnector, peer_of
 from frontlog.fetch.ending import Ending
-from frontlog.fetch.exchange import Exchange
+from frontlog.fetch.exchange import Exchange, Phase
 from frontlog.fetch.failures import EXPECTED
-from frontlog.fetch.http_types import FetchRequest, FetchResponse, Limits, Truncation, header_lines
+from frontlog.fetch.http_types import FetchRequest, FetchResponse, Limits, header_lines
 
 AUTHORITY_AND_TARGET = re.compile(r"(https?)://([^/?#]*)([^#]*)")
 TARGET = re.compile(r"[!-~]*")
 DEFAULT_PORTS = {"http": 80, "https": 443}
-READ_BYTES = 65_536
 
 
 def default_ssl_context() -> ssl.SSLContext:
@@ -107,52 +104,22 @@ class Transport:
             transport = protocol.transport
             if transport is None or exchange.failure is not None:
                 raise ConnectionResetError("closed before the request")
-            protocol.uses += 1
-            protocol.exchange = exchange
-            expect(protocol, exchange.limits)
+            protocol.begin(exchange)
             transport.write(sending)
             exchange.sent()
-            _, payload = await protocol.read()
-            if ending.unwanted(exchange):
-                return
-            keep = await read_body(payload, exchange, ending) and exchange.keep
+            await exchange.ended
+            if exchange.broken is not None or exchange.head is None:
+                raise exchange.broken or ConnectionResetError("no head that can be used")
+            keep = exchange.keep and exchange.phase is Phase.DONE
             if keep:
                 ending.check_peer(exchange, protocol.peer_address(), address)
         finally:
+            protocol.exchange = None
             if keep and exchange.failure is None:
-                protocol.exchange = None
                 connection.release()
             else:
-                protocol.drain()
-                protocol.exchange = None
                 protocol.abort()
                 connection.close()
-
-
-def expect(protocol: PinnedProtocol, limits: Limits) -> None:
-    """Set aiohttp's parser up for one answer: no decoding, no time limits, ours for the sizes (trailers)."""
-    protocol.set_response_params(
-        read_until_eof=True,
-        auto_decompress=False,
-        read_bufsize=READ_BYTES,
-        max_line_size=limits.header_bytes_max,
-        max_field_size=limits.header_bytes_max,
-    )
-
-
-async def read_body(payload: StreamReader, exchange: Exchange, ending: Ending) -> bool:
-    """Read to the end or the cap, whatever length was declared; whether it was the end."""
-    while True:
-        data = await payload.readany()
-        if data:
-            if not exchange.take(data):
-                ending.truncated = Truncation.LENGTH
-                return False
-        elif payload.is_eof():
-            exchange.finished()
-            return True
-        else:
-            raise payload.exception() or ConnectionResetError("closed inside the body")
 
 
 def request_bytes(request: FetchRequest) -> bytes:

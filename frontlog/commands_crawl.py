@@ -16,6 +16,7 @@ from frontlog.crawl_folder import configure, default_folder, prepare
 from frontlog.errors import STOPPED_NOW, ConfigError
 from frontlog.interrupt import interrupts
 from frontlog.settings_catalogue import CATALOGUE
+from frontlog.streams.seeds import keep
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import End, Summary
 
@@ -214,6 +215,7 @@ def run(
     """Prepare the folder, crawl, and show all of it. Raises what frontlog.errors has."""
     resumed = prepare(folder, has_seeds=bool(seeds))
     config = configure(folder, config_file, given)
+    keep(folder, seeds)
     if warn:
         _warn(config)
     stop = StopSignal()

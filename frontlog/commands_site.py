@@ -21,11 +21,11 @@ from frontlog.crawl_folder import (
     need_crawl,
     prepare,
     toml_value,
-    write_whole,
 )
 from frontlog.demo_site import ALLOW, DemoSite
 from frontlog.errors import STOPPED_NOW, ConfigError
 from frontlog.settings_catalogue import CATALOGUE, Setting
+from frontlog.streams.small_files import write_whole
 from frontlog.streams.summary import End
 
 DEMO_SETTINGS: dict[str, object] = {

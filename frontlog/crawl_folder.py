@@ -2,6 +2,7 @@
 
     DIR/frontlog.toml   the person's configuration; a file given with --config is copied here
     DIR/options.toml    what the command lines of this crawl gave, written by `frontlog crawl`
+    DIR/seeds.waiting   seeds that the log doesn't have yet
     DIR/log             the log and the tables
     DIR/archive         the WARC files
 
@@ -9,9 +10,7 @@ Options are remembered so that a crawl that was stopped or killed goes on under 
 need to repeat them. Giving an option again replaces what is remembered of it.
 """
 
-import contextlib
 import json
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,8 @@ from frontlog.config import COMMAND_LINE, Config, Given, build, read_file
 from frontlog.errors import ConfigError
 from frontlog.state.owner_lock import FILE as LOCK_FILE
 from frontlog.state.owner_lock import holder
+from frontlog.streams.seeds import FILE as SEEDS_FILE
+from frontlog.streams.small_files import write_whole
 
 CONFIG_FILE = "frontlog.toml"
 OPTIONS_FILE = "options.toml"
@@ -38,7 +39,7 @@ _HEADER = """\
 
 def is_crawl(folder: Path) -> bool:
     """Whether a crawl was begun in a folder."""
-    return any((folder / name).exists() for name in (OPTIONS_FILE, LOG_FOLDER, LOCK_FILE))
+    return any((folder / name).exists() for name in (OPTIONS_FILE, LOG_FOLDER, LOCK_FILE, SEEDS_FILE))
 
 
 def need_crawl(folder: Path) -> Path:
@@ -123,22 +124,6 @@ def toml_value(value: object) -> str:
         return "{ " + pairs + " }" if pairs else "{}"
     assert isinstance(value, list | tuple), type(value)
     return "[" + ", ".join(toml_value(item) for item in cast("Sequence[object]", value)) + "]"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def default_folder(url: str) -> Path:

@@ -32,6 +32,10 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     """Decide every link of a discovery, one by one, so that each sees what the one before it did."""
     settings = policy.settings_of(view)
     rules = url_rules.PROFILES[settings.canonical.profile]
+    origin = keys.origin_id(event.origin_key)
+    # An ordinary link of a known URL changes nothing, and no ordinary link changes what the next one is judged by.
+    ordinary = event.source_kind not in ASKED and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
+    at = policy.standing(view, event.origin_key)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
@@ -45,9 +49,14 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
         if found.origin_key != event.origin_key:
             strangers.setdefault(found.origin_key, []).append((i, found))
             continue
-        decided = _one(view, ctx, event, i, found)
+        key = keys.url_key(origin, found.identity)
+        if ordinary and view.urls.has(key):
+            continue
+        decided = _one(view, ctx, event, i, found, key, at)
         if decided is not None:
             yield decided
+        if not ordinary:
+            at = policy.standing(view, event.origin_key)
     for origin_key, links in strangers.items():
         yield _forward(ctx, event, origin_key, links)
 
@@ -70,12 +79,12 @@ def _spelling(found: canonical.Identity) -> str:
     return found.requested if split_origin(found.requested)[0] == found.origin_key else found.identity
 
 
-def _one(view: Tables, ctx: Context, event: Discovery, i: int, found: canonical.Identity) -> Decided | None:
-    key = keys.url_key(keys.origin_id(event.origin_key), found.identity)
+def _one(
+    view: Tables, ctx: Context, event: Discovery, i: int, found: canonical.Identity, key: bytes, at: policy.Standing
+) -> Decided | None:
     row = view.urls.get(key)
     settings = policy.settings_of(view)
     scoped = scope.seed_scope(settings.scope, found.identity, event.source_kind, event.depth)
-    at = policy.standing(view, event.origin_key)
     first = _first(event, i, found, scoped)
     if row is not None:
         widens = scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped)

@@ -13,13 +13,15 @@ other: one that doesn't parse, or has a `data:` or `javascript:` URL, leaves the
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
+from collections import Counter
+from itertools import compress, islice
 
 import msgspec
 from selectolax.lexbor import LexborNode
 
 from frontlog.avro.errors import ConfigError
 from frontlog.processors.encoding import HTML_TYPES, decide, media_type, parser_source
-from frontlog.processors.markup import AREA, IFRAME, LINK, A, Survey, is_foreign, parse
+from frontlog.processors.markup import AREA, ELEMENTS_READ_MAX, IFRAME, LINK, A, Survey, first_of_html, parse
 from frontlog.processors.resolve import Base
 from frontlog.processors.text import ANCHOR_CHARACTERS_MAX, anchor_text, prepare, squeeze
 
@@ -32,8 +34,8 @@ _REFRESH = re.compile(
     r"[\t\n\f\r ]*+(?:[0-9]++|(?=\.))[0-9.]*+(?:[\t\n\f\r ]++[;,]?|[;,])[\t\n\f\r ]*+(.+)", re.DOTALL
 )
 _REFRESH_URL = re.compile(r"(url[\t\n\f\r ]*=[\t\n\f\r ]*)|u", re.IGNORECASE)
-_HREF_TAGS = (A, LINK, AREA)
-_Found = tuple[str, str, str, LexborNode | None]
+_HREF_TAGS = (LINK, AREA)
+_WEB = frozenset({"http://", "https:/"})
 
 
 class Links(msgspec.Struct):
@@ -64,65 +66,71 @@ def links_of(survey: Survey, url: str, encoding: str = "utf-8") -> Links:
     Raises ValueError when `url` doesn't parse.
     """
     base = document_base(survey, url, encoding)
-    found = _refresh(survey) + _elements(survey)
-    links = Links(base.href)
-    hrefs = base.join_all([link[0] for link in found])
-    for (raw, kind, rel, node), href in zip(found, hrefs, strict=True):
-        if href is None:
-            links.unparsable += 1
-        elif not href.startswith(("https://", "http://")):
-            scheme = href[: href.index(":")]
-            links.skipped[scheme] = links.skipped.get(scheme, 0) + 1
-        elif len(links.urls) == LINKS_MAX:
-            links.cut += 1
-        else:
-            links.raws.append(raw)
-            links.urls.append(href)
-            links.anchors.append("" if node is None else _words(node, kind))
-            links.rels.append(rel)
-            links.kinds.append(kind)
+    raws, kinds, rels, nodes = _elements(survey)
+    hrefs = base.join_all(raws)
+    listed = [href is not None and href[:7] in _WEB for href in hrefs]
+    skipped = Counter(href[: href.index(":")] for href in hrefs if href and href[:7] not in _WEB)
+    cut = max(0, sum(listed) - LINKS_MAX)
+    kept = islice(compress(zip(raws, hrefs, kinds, rels, nodes, strict=True), listed), LINKS_MAX)
+    bounded = survey.elements > ELEMENTS_READ_MAX
+    links = Links(base.href, skipped=dict(skipped), unparsable=hrefs.count(None), cut=cut)
+    for raw, href, kind, rel, node in kept:
+        assert href is not None, "what is listed has parsed"
+        links.raws.append(raw)
+        links.urls.append(href)
+        links.anchors.append(
+            anchor_text(node, bounded=bounded) if kind == "a" and node is not None else _words(node, kind)
+        )
+        links.rels.append(rel)
+        links.kinds.append(kind)
     return links
 
 
 def document_base(survey: Survey, url: str, encoding: str = "utf-8") -> Base:
     """Base URL of a document that came from `url`. Raises ValueError when `url` doesn't parse."""
     fallback = Base(url, encoding)
-    for node in survey.bases:
-        attributes = node.attributes
-        if "href" in attributes and not is_foreign(node):
-            href = fallback.join(attributes["href"] or "")
-            if href is None or href.startswith(("data:", "javascript:")):
-                return fallback
-            return Base(href, encoding)
-    return fallback
+    node = first_of_html([base for base in survey.bases if "href" in base.attributes])
+    href = None if node is None else fallback.join(node.attributes["href"] or "")
+    return fallback if href is None or href.startswith(("data:", "javascript:")) else Base(href, encoding)
 
 
-def _elements(survey: Survey) -> list[_Found]:
-    """(raw, kind, rel tokens, node) of each element that is a link."""
-    found: list[_Found] = []
+def _elements(survey: Survey) -> tuple[list[str], list[str], list[str], list[LexborNode | None]]:
+    """Columns of the elements that are links: raw spelling, kind, rel tokens, node (None for a refresh)."""
+    raws: list[str] = []
+    kinds: list[str] = []
+    rels: list[str] = []
+    nodes: list[LexborNode | None] = []
+    refresh = _refresh(survey)
+    if refresh is not None:
+        raws, kinds, rels, nodes = [refresh], ["redirect"], [""], [None]
     for node in survey.links:
         tag = node.tag_id
         attributes = node.attributes
-        name = "href" if tag in _HREF_TAGS else "src"
+        name = "href" if tag == A or tag in _HREF_TAGS else "src"
         if name not in attributes:
             continue
         raw = attributes[name] or ""
         rel = attributes.get("rel")
         tokens = " ".join(rel.lower().split()) if rel else ""
-        if tag == A:
-            found.append((raw, "a", tokens, node))
-        elif tag == AREA:
-            found.append((raw, "area", tokens, node))
-        elif not raw:
-            # An empty `src` is about:blank; an empty `href` makes no link of a `link` (HTML §4.2.4, §4.8.5).
-            continue
-        elif tag == LINK:
-            kind = _kind_of_rel(tokens.split())
-            if kind:
-                found.append((raw, kind, tokens, node))
-        elif "srcdoc" not in attributes:
-            found.append((raw, "iframe" if tag == IFRAME else "frame", tokens, node))
-    return found
+        kind = "a" if tag == A else _kind(tag, raw, tokens, srcdoc="srcdoc" in attributes)
+        if kind:
+            raws.append(raw)
+            kinds.append(kind)
+            rels.append(tokens)
+            nodes.append(node)
+    return raws, kinds, rels, nodes
+
+
+def _kind(tag: int, raw: str, tokens: str, *, srcdoc: bool) -> str:
+    """Kind of an element other than `a`, empty when it is no link."""
+    if tag == AREA:
+        return "area"
+    if not raw:
+        # An empty `src` is about:blank; an empty `href` makes no link of a `link` (HTML §4.2.4, §4.8.5).
+        return ""
+    if tag == LINK:
+        return _kind_of_rel(tokens.split())
+    return "" if srcdoc else "iframe" if tag == IFRAME else "frame"
 
 
 def _kind_of_rel(tokens: list[str]) -> str:
@@ -133,22 +141,21 @@ def _kind_of_rel(tokens: list[str]) -> str:
     return "alternate" if "alternate" in tokens and "stylesheet" not in tokens else ""
 
 
-def _words(node: LexborNode, kind: str) -> str:
-    """What a link is called."""
-    if kind == "a":
-        return anchor_text(node)
+def _words(node: LexborNode | None, kind: str) -> str:
+    """What a link other than `a` is called."""
+    if node is None:
+        return ""
     return squeeze(node.attributes.get("alt" if kind == "area" else "title") or "", ANCHOR_CHARACTERS_MAX)
 
 
-def _refresh(survey: Survey) -> list[_Found]:
-    """The first meta refresh that names a URL, as a list of one or none."""
-    for node in survey.metas:
-        attributes = node.attributes
-        if (attributes.get("http-equiv") or "").lower() == "refresh" and not is_foreign(node):
+def _refresh(survey: Survey) -> str | None:
+    """Spelling of the first meta refresh that names a URL."""
+    for attributes in survey.metas:
+        if (attributes.get("http-equiv") or "").lower() == "refresh":
             raw = refresh_url(attributes.get("content") or "")
             if raw is not None:
-                return [(raw, "redirect", "", None)]
-    return []
+                return raw
+    return None
 
 
 def refresh_url(content: str) -> str | None:

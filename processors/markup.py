@@ -42,7 +42,10 @@ _USES = {
 }
 _LIST_OF_ID = {create_tag(tag).tag_id: _LISTS.index(use) for tag, use in _USES.items()}
 _tag_id: Callable[[LexborNode], int] = attrgetter("tag_id")
+ROOT_IDS = _ids(("html", "head", "body"))
 VOID_IDS = _ids(VOID)
+ELEMENTS_READ_MAX = 5_000
+"""A page with more elements has the words of its links read from their first nodes only."""
 ELEMENTS_UNWRAPPED_MAX = 50_000
 """A page with more elements keeps its inline elements, and its text a space at each of their borders."""
 
@@ -58,7 +61,8 @@ class Survey:
     inline: list[LexborNode]
     hidden: list[LexborNode]
     voids: list[LexborNode]
-    metas: list[LexborNode]
+    metas: list[dict[str, str | None]]
+    """Their attributes; a `meta` can't stand in SVG or MathML."""
     bases: list[LexborNode]
     titles: list[LexborNode]
     roots: list[LexborNode]
@@ -75,6 +79,7 @@ class Survey:
                 puts[i](node)
         for name, one in zip(_LISTS, lists, strict=True):
             setattr(self, name, one)
+        self.metas = [node.attributes for node in lists[_LISTS.index("metas")]]
 
 
 def parse(source: bytes | str) -> LexborHTMLParser:
@@ -83,8 +88,12 @@ def parse(source: bytes | str) -> LexborHTMLParser:
     return LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
 
 
-def is_foreign(node: LexborNode) -> bool:
-    """Whether an element stands in SVG or MathML, where `title` and `base` are not HTML's."""
+def first_of_html(nodes: list[LexborNode]) -> LexborNode | None:
+    """The first of some elements (of the first 16) that isn't SVG's or MathML's: `title` and `base` may be."""
+    return next((node for node in nodes[:16] if not _is_foreign(node)), None)
+
+
+def _is_foreign(node: LexborNode) -> bool:
     parent = node.parent
     while parent is not None:
         tag = (parent.tag or "").lower()

@@ -93,8 +93,7 @@ def robots_directives(survey: Survey, token: str) -> list[str]:
     """Directives of `<meta name=robots|TOKEN>`, split at commas, lower case; 100 of them at most."""
     names = ("robots", token.lower())
     found: list[str] = []
-    for node in survey.metas:
-        attributes = node.attributes
+    for attributes in survey.metas:
         if (attributes.get("name") or "").strip().lower() in names:
             parts = (attributes.get("content") or "").lower().split(",")
             found += [directive for part in parts if (directive := part.strip())]
@@ -108,8 +107,7 @@ def _language(survey: Survey) -> str:
         tag = attributes.get("lang") or attributes.get("xml:lang")
         if tag:
             return _tag(tag)
-    for node in survey.metas:
-        attributes = node.attributes
+    for attributes in survey.metas:
         if (attributes.get("http-equiv") or "").lower() == "content-language":
             return _tag((attributes.get("content") or "").partition(",")[0])
     return ""

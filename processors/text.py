@@ -10,19 +10,22 @@ Unicode form stay: a text that differs in them differs. `text_sha256` is the SHA
 """
 
 import hashlib
+import re
 from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from frontlog.processors.markup import ELEMENTS_UNWRAPPED_MAX, IFRAME, IMG, Survey, is_foreign
+from frontlog.processors.markup import ELEMENTS_UNWRAPPED_MAX, IFRAME, IMG, ROOT_IDS, Survey, first_of_html
 
 ANCHOR_CHARACTERS_MAX = 200
 TITLE_CHARACTERS_MAX = 1000
 ANCHOR_NODES_MAX = 100
-"""Nodes of a link without text in which images are looked for."""
+"""Nodes of a link that are looked at for images, or for text on a page with very many elements."""
 
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and c != " ")
-_EMPTY_COMMENTS = ("<!-- -->", "<!---->")
+_ASCII_SPACES = "".join(c for c in _SPACES if c.isascii())
+_EMPTY_COMMENT = re.compile("<!--(?: |)-->")
+_EMPTY_COMMENT_BYTES = re.compile(b"<!--(?: |)-->")
 
 
 def prepare(survey: Survey, source: bytes | str) -> None:
@@ -35,10 +38,11 @@ def prepare(survey: Survey, source: bytes | str) -> None:
     for node in survey.links:
         if node.tag_id == IFRAME:
             node.decompose(recursive=False)
-    if _has(source, " hidden"):
-        for node in survey.parser.css("body [hidden]"):
+    for node in survey.parser.css("[hidden]"):
+        # Pages hide their root until a script shows it.
+        if node.tag_id not in ROOT_IDS:
             node.decompose(recursive=False)
-    if any(_has(source, comment) for comment in _EMPTY_COMMENTS):
+    if _EMPTY_COMMENT.search(source) if isinstance(source, str) else _EMPTY_COMMENT_BYTES.search(source):
         _drop_comments(survey.parser)
     if survey.elements <= ELEMENTS_UNWRAPPED_MAX:
         # Outermost first, so that a child is moved once and not once a level.
@@ -60,7 +64,7 @@ def visible_text(survey: Survey) -> str:
 def normalize_text(text: str) -> str:
     """`text` with each run of white space made one space, none at its ends: `" ".join(text.split())`."""
     # A search for each kind of space and a few replacements take 40 % of the work of a list of all words.
-    for space in _SPACES:
+    for space in _ASCII_SPACES if text.isascii() else _SPACES:
         if space in text:
             text = text.replace(space, " ")
     while "  " in text:
@@ -80,19 +84,28 @@ def word_count(normalized: str) -> int:
 
 def title_of(survey: Survey) -> str:
     """Text of the first HTML `title` in the document, white space squeezed, cut at 1,000 characters."""
-    for node in survey.titles:
-        if not is_foreign(node):
-            return squeeze(node.text(), TITLE_CHARACTERS_MAX)
-    return ""
+    node = first_of_html(survey.titles)
+    return "" if node is None else squeeze(node.text(), TITLE_CHARACTERS_MAX)
 
 
-def anchor_text(node: LexborNode) -> str:
-    """Visible text of a link after `prepare`, cut at 200 characters; without text, `alt` of its images."""
-    words = node.text(separator=" ", skip_empty=True)
-    if not words or words.isspace():
+def anchor_text(node: LexborNode, *, bounded: bool = False) -> str:
+    """Visible text of a link after `prepare`, cut at 200 characters; without text, `alt` of its images.
+
+    `bounded` looks at its first nodes only: links inside links would be read once a level.
+    """
+    if bounded:
+        inside = islice(node.traverse(include_text=True), ANCHOR_NODES_MAX)
+        text = " ".join(part.text_content or "" for part in inside if part.is_text_node)
+    else:
+        text = node.text(separator=" ", skip_empty=True)
+    if len(text) > 4 * ANCHOR_CHARACTERS_MAX:
+        return squeeze(text, ANCHOR_CHARACTERS_MAX)
+    words = text.split()
+    if not words:
         inside = islice(node.traverse(), ANCHOR_NODES_MAX)
-        words = " ".join(image.attributes.get("alt") or "" for image in inside if image.tag_id == IMG)
-    return squeeze(words, ANCHOR_CHARACTERS_MAX)
+        alts = [image.attributes.get("alt") or "" for image in inside if image.tag_id == IMG]
+        return squeeze(" ".join(alts), ANCHOR_CHARACTERS_MAX)
+    return " ".join(words)[:ANCHOR_CHARACTERS_MAX].rstrip()
 
 
 def squeeze(words: str, characters_max: int) -> str:
@@ -106,11 +119,6 @@ def _merge(survey: Survey) -> None:
     """Make one text node of neighbours: they are no border of words."""
     if survey.parser.body is not None:
         survey.parser.body.merge_text_nodes()
-
-
-def _has(source: bytes | str, word: str) -> bool:
-    """Whether an ASCII word occurs in the source of a page."""
-    return word.encode() in source if isinstance(source, bytes) else word in source
 
 
 def _drop_comments(parser: LexborHTMLParser) -> None:

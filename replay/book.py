@@ -57,6 +57,7 @@ class Origin(Standing):
     robots_seq: int = 0
     text: bytes = b""
     text_seq: int = 0
+    fetched_ms: int = 0
     expires_ms: int = 0
     copy_until_ms: int = 0
     crawl_delay_ms: int = 0
@@ -64,7 +65,7 @@ class Origin(Standing):
 
 @dataclass(slots=True)
 class Host(Standing):
-    """A host: its origins, what the seeds gave it, its open lease and its address."""
+    """A host: its origins, what the seeds gave it, its open leases (one at most, when all is well), its address."""
 
     name: str = ""
     site: Site = field(default_factory=Site)
@@ -72,7 +73,7 @@ class Host(Standing):
     seeds: tuple[str, ...] = ()
     pages: int = 0
     operator_gap_ms: int = 0
-    lease: Lease | None = None
+    leases: list[Lease] = field(default_factory=list[Lease])
     fence: int = 0
     address: str = ""
     address_expires_ms: int = 0
@@ -82,23 +83,27 @@ class Host(Standing):
         """The longest Crawl-delay among its origins, which share its clock."""
         return max((origin.crawl_delay_ms for origin in self.origins.values()), default=0)
 
+    def lease_of(self, url: str) -> Lease | None:
+        """The open lease of a URL."""
+        return next((one for one in self.leases if one.kind is FetchKind.PAGE and one.url == url), None)
+
+    def errand(self) -> Lease | None:
+        """The open lease of an errand."""
+        return next((one for one in self.leases if one.kind is not FetchKind.PAGE), None)
+
 
 class Url:
-    """A URL. `requested` empty: what is requested is the identity. `given`: it was put out and not taken back."""
+    """A URL. `requested` empty: what is requested is the identity. `page`: it brought a page once."""
 
-    __slots__ = ("deadline_ms", "depth", "due_ms", "fence", "given", "host", "page", "policy_version", "requested", "state")
+    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "state")
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.state = State.NONE
         self.fence = 0
         self.deadline_ms = 0
-        self.due_ms = 0
-        self.depth = 0
-        self.policy_version = 0
         self.requested = ""
         self.page = False
-        self.given = False
 
 
 class Book:
@@ -111,8 +116,8 @@ class Book:
         self.sites: dict[str, Site] = {}
         self.hosts: dict[str, Host] = {}
         self.urls: dict[str, Url] = {}
-        self.addresses: dict[str, int] = {}
-        """Open leases by the address that they connect to."""
+        self.addresses: dict[str, set[str]] = {}
+        """Hosts that have a lease open to an address."""
 
     # --- looking up -------------------------------------------------------------------------------------------
 
@@ -171,8 +176,8 @@ class Book:
                 host.site.seeded = True
         if event.clock is not None:
             host.address, host.address_expires_ms = event.clock.address, event.clock.address_expires_ms
-        lease = host.lease
-        if event.from_state is State.LEASED and lease is not None and lease.url == event.url:
+        lease = host.lease_of(event.url) if event.from_state is State.LEASED else None
+        if lease is not None:
             self._close(host, lease)
             if event.to_state is State.LEASED:  # extended
                 self._open(host, lease._replace(deadline_ms=event.deadline_ms))
@@ -185,17 +190,20 @@ class Book:
                     event.origin_key, requested,
                 ),
             )  # fmt: skip
-        if event.result is not None and event.to_state is State.ELIGIBLE and event.reason is Reason.REDIRECTED:
+        if (
+            event.result is not None
+            and event.to_state is State.ELIGIBLE
+            and event.reason is Reason.REDIRECTED
+        ):
             url.requested = event.result.location
         if event.to_state is State.FETCHED and event.reason is Reason.OK and not url.page:
             url.page = True
             host.pages += 1
         url.state, url.fence, url.deadline_ms = event.to_state, event.fence, event.deadline_ms
-        url.due_ms, url.depth, url.policy_version = event.due_ms, event.depth, event.policy_version
 
     def _host(self, event: HostTransition, at_ms: int) -> None:
         host = self.host(event.host)
-        clock, lease = event.clock, host.lease
+        clock, lease = event.clock, host.errand()
         host.address, host.address_expires_ms = clock.address, clock.address_expires_ms
         if event.event is HostEvent.ERRAND_LEASED and clock.errand is not None:
             errand = clock.errand
@@ -208,23 +216,23 @@ class Book:
                 ),
             )  # fmt: skip
             host.fence = errand.fence
-        elif event.event in ENDS and lease is not None and lease.kind is not FetchKind.PAGE and clock.errand is None:
+        elif event.event in ENDS and lease is not None and clock.errand is None:
             self._close(host, lease)
 
     def _open(self, host: Host, lease: Lease) -> None:
-        host.lease = lease
+        host.leases.append(lease)
         if lease.address:
-            self.addresses[lease.address] = self.addresses.get(lease.address, 0) + 1
+            self.addresses.setdefault(lease.address, set()).add(host.name)
 
     def _close(self, host: Host, lease: Lease) -> None:
-        host.lease = None
-        if lease.address:
-            self.addresses[lease.address] -= 1
+        host.leases.remove(lease)
+        if lease.address and not any(one.address == lease.address for one in host.leases):
+            self.addresses[lease.address].discard(host.name)
 
     def _robots(self, event: RobotsPolicy) -> None:
         origin = self.origin(event.origin_key)
         origin.robots, origin.expires_ms = event.state, event.expires_ms
-        origin.copy_until_ms = event.copy_until_ms
+        origin.copy_until_ms, origin.fetched_ms = event.copy_until_ms, event.fetched_ms
         if event.state is not RobotsState.UNREACHABLE:
             origin.crawl_delay_ms = event.crawl_delay_ms
         if event.renewal:

@@ -68,13 +68,21 @@ def shards_of(folder: Path) -> list[ShardRef]:
             f"{folder}: holds no crawl: there is no {LOG_FOLDER} folder in it; name the folder that was given to "
             "`frontlog crawl --out`"
         )
-    named = [(m, path) for path in log.iterdir() if (m := _NAME.fullmatch(path.name)) and (path / "data.mdb").exists()]
+    named = [
+        (m, path)
+        for path in log.iterdir()
+        if (m := _NAME.fullmatch(path.name)) and (path / "data.mdb").exists()
+    ]
     numbers = {(m[1], int(m[2])): path for m, path in named}
     frontiers = sorted(number for role, number in numbers if role == Role.FRONTIER)
     if not frontiers:
-        raise ConfigError(f"{log}: holds no shard of a log; the crawl has not begun, or its log was moved elsewhere")
+        raise ConfigError(
+            f"{log}: holds no shard of a log; the crawl has not begun, or its log was moved elsewhere"
+        )
     if frontiers != list(range(len(frontiers))):
-        raise ConfigError(f"{log}: has the shards {frontiers} of the frontier and not those between; restore the missing ones")
+        raise ConfigError(
+            f"{log}: has the shards {frontiers} of the frontier and not those between; restore the missing ones"
+        )
     contents = sorted(number for role, number in numbers if role == Role.CONTENT)
     refs = [_ref(Role.FRONTIER, n, n, numbers[Role.FRONTIER, n]) for n in frontiers]
     return refs + [_ref(Role.CONTENT, n, n, numbers[Role.CONTENT, n]) for n in contents]

@@ -57,12 +57,13 @@ class Taken(NamedTuple):
 class Source:
     """One topic of a partition, read once from front to back up to `end`."""
 
-    def __init__(self, log: Log, topic: str, partition: int, start: int, end: int, faults: list[Fault]) -> None:
+    def __init__(
+        self, log: Log, topic: str, partition: int, start: int, end: int, faults: list[Fault]
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.next_offset = start
         self.end = end
-        self.read = 0
         self._records = log.scan(topic, partition, start) if start < end else iter(())
         self._faults = faults
 
@@ -83,7 +84,6 @@ class Source:
             what = f"offsets {self.next_offset} to {record.offset - 1} hold no record"
             self._faults.append(Fault("records", self.where(self.next_offset), what, 0))
         self.next_offset = record.offset + 1
-        self.read += 1
         return record
 
 
@@ -101,9 +101,7 @@ class Inputs:
     def take(self, start: int, stop: int) -> list[Input]:
         """Inputs with start <= offset < stop; fewer when the log does not hold them."""
         if start != self.source.next_offset:
-            read = self.source.read
             self.source = Source(self._log, self.topic, self._partition, start, self._end, self._faults)
-            self.source.read = read
         found: list[Input] = []
         while self.source.next_offset < stop and (record := self.source.next()) is not None:
             try:
@@ -118,7 +116,12 @@ class Ledger:
     """The batches of a shard from the first on, up to `ends` (next offset by topic)."""
 
     def __init__(
-        self, log: Log, partition: int, decisions: tuple[str, ...], inputs: tuple[str, ...], ends: Mapping[str, int]
+        self,
+        log: Log,
+        partition: int,
+        decisions: tuple[str, ...],
+        inputs: tuple[str, ...],
+        ends: Mapping[str, int],
     ) -> None:
         self.faults: list[Fault] = []
         self.voided = 0
@@ -127,11 +130,6 @@ class Ledger:
         self._sources = [Source(log, t, partition, 0, ends.get(t, 0), self.faults) for t in decisions]
         self._ahead: list[Decision | None] = [self._advance(source) for source in self._sources]
         self._inputs = {t: Inputs(log, t, partition, ends.get(t, 0), self.faults) for t in inputs}
-
-    @property
-    def read(self) -> int:
-        """Records read so far."""
-        return sum(s.read for s in self._sources) + sum(i.source.read for i in self._inputs.values())
 
     def batches(self) -> Iterator[Taken]:
         """Every whole batch."""

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from frontlog.avro.errors import ConfigError, Corrupt, Incompatible
 from frontlog.avro.codec import body_of
-from frontlog.replay.compare import digest_differences, head_differences
+from frontlog.avro.errors import ConfigError, Corrupt, Incompatible
 from frontlog.replay import refold
+from frontlog.replay.compare import digest_differences, head_differences
 from frontlog.replay.folder import ARCHIVE_FROM, LOG_FOLDER, ShardRef, archives, open_shard, shards_of
 from frontlog.replay.shapes import Rebuilt, RebuiltShard
 from frontlog.replay.workers import Tell, Tick, run_jobs
@@ -162,7 +162,9 @@ def _slices(rows: Iterator[Item]) -> Iterator[list[Item]]:
 # --- folding ---------------------------------------------------------------------------------------------------
 
 
-def _fold(store: Store, role: Role, partition: int, live: heads.Head, tick: Tick) -> tuple[int, tuple[str, ...]]:
+def _fold(
+    store: Store, role: Role, partition: int, live: heads.Head, tick: Tick
+) -> tuple[int, tuple[str, ...]]:
     """Fold the copied log; how many decisions, and how the result differs from `live`."""
     folder = _Folder(store, role, partition, live.seq, tick)
     try:

@@ -49,7 +49,7 @@ def _read(text: str) -> dict[tuple[State, State], frozenset[Reason]]:
     found: dict[tuple[State, State], frozenset[Reason]] = {}
     for line in text.strip().splitlines():
         start, to, *reasons = line.split()
-        pair = State(start), State(to)
+        pair = State.named(start), State.named(to)
         found[pair] = found.get(pair, frozenset()) | {Reason.named(reason) for reason in reasons}
     for state in State:  # an opt-out outranks everything
         if state is not State.SUPPRESSED:

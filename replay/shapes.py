@@ -50,7 +50,10 @@ class Act(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How a crawl stands. `running`: a process has the folder open for crawling (its pid in `pid`)."""
+    """How a crawl stands. `running`: a process has the folder open for crawling (its pid in `pid`).
+
+    `durability`: what the commits of the last owner survived (log.durability). `leases`: slots given out.
+    """
 
     folder: str
     at_ms: int
@@ -68,6 +71,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int = 0
     archive_bytes: int = 0
     archive_files: int = 0
+    leases: int = 0
 
 
 class Record(msgspec.Struct, frozen=True):

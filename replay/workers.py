@@ -31,7 +31,13 @@ def cores() -> int:
 
 
 def run_jobs(
-    what: str, jobs: Sequence[J], work: Callable[[J, Tick], R], total: int, tell: Tell, *, processes: int | None = None
+    what: str,
+    jobs: Sequence[J],
+    work: Callable[[J, Tick], R],
+    total: int,
+    tell: Tell,
+    *,
+    processes: int | None = None,
 ) -> list[R]:
     """`work(job, tick)` for every job; results in the order of the jobs. `work` is a function of a module, `jobs` can be
     pickled. The first error ends it all and is raised."""

@@ -366,8 +366,7 @@ class LmdbStore:
                 self.dbs[table] = self._env.open_db(table.encode(), create=not readonly)
             except (lmdb.NotFoundError, lmdb.ReadonlyError) as exc:
                 raise Incompatible(
-                    f"{self._path} has no table {table}: it was made by another version; "
-                    "open it once with this version's `frontlog crawl --resume`"
+                    f"{self._path} has no table {table}, another version made it; open it once for writing"
                 ) from exc
 
     def _remap(self, *, must: bool) -> None:

@@ -6,7 +6,7 @@ rows a second and a loop over fields costs three times as much.
 
 import struct
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from frontlog.avro.enums import Documented
 
@@ -17,13 +17,13 @@ _JOINED = ('"".join([x + "\\n" for x in {0}]).encode()', 'tuple({0}.decode().spl
 
 def build(cls: type[Any], widths: dict[str, str]) -> Codec:
     """(encode, decode) for a row class; `widths` gives struct codes of integers that need fewer than 8 bytes."""
-    hints = {n: t for n, t in get_type_hints(cls).items() if n in cls.__struct_fields__}
+    hints: dict[str, Any] = {n: t for n, t in get_type_hints(cls).items() if n in cls.__struct_fields__}
     space: dict[str, Any] = {"cls": cls}
     codes, down, names_fixed, variable = "", list[str](), list[str](), list[str]()
     read: dict[str, str] = {}
     for name, kind in hints.items():
         if isinstance(kind, type) and issubclass(kind, Documented):
-            members = list(kind)
+            members: list[Any] = list(cast("Any", kind))
             space[f"ix_{name}"] = {member: i for i, member in enumerate(members)}
             space[f"at_{name}"] = members
             codes, read[name] = codes + "B", f"at_{name}[{name}]"

@@ -59,6 +59,12 @@ class RowTable(Generic[R]):
         self._old[key] = data
         return row
 
+    def has(self, key: bytes) -> bool:
+        """Whether there is a row, without decoding it: most links of a page are known."""
+        if key in self._cache:
+            return self._cache[key] is not None
+        return self._txn.get(self.name, key) is not None
+
     def put(self, key: bytes, row: R) -> None:
         """Write a row."""
         if key not in self._cache:

@@ -6,6 +6,7 @@ no clock step shortens one.
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from frontlog.avro.errors import ConfigError
@@ -21,23 +22,40 @@ class Clock(Protocol):
     def now_ms(self) -> int: ...
 
 
-class SystemClock:
-    """The real one."""
+class OwnClock(Clock, Protocol):
+    """The clock of a process that owns a crawl."""
 
-    def __init__(self) -> None:
+    def not_before(self, at_ms: int) -> None:
+        """Go on from `at_ms`, if that is ahead: what the log says has happened."""
+        ...
+
+
+class SystemClock:
+    """The real one. `monotonic` and `wall` give seconds; they are the system's outside of tests."""
+
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         self._lock = threading.Lock()
-        self._mono = time.monotonic()
-        self._at = time.time()
+        self._monotonic, self._wall = monotonic, wall
+        self._mono = monotonic()
+        self._at = wall()
 
     def now_ms(self) -> int:
         with self._lock:
-            mono = time.monotonic()
+            mono = self._monotonic()
             passed = mono - self._mono
             ours = self._at + passed
-            drift = time.time() - ours
+            drift = self._wall() - ours
             limit = SLEW * passed
             self._mono, self._at = mono, ours + max(-limit, min(limit, drift))
             return int(self._at * 1_000)
+
+    def not_before(self, at_ms: int) -> None:
+        """Go on from `at_ms`, if that is ahead. A fetcher whose clock is behind the log's would end requests in its past,
+        where their gaps are over already."""
+        with self._lock:
+            self._at = max(self._at, at_ms / 1_000)
 
 
 def check_clock(now_ms: int, log_ms: int, where: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import Topic
-from frontlog.avro.errors import ConfigError
+from frontlog.avro.errors import ConfigError, Retriable
 from frontlog.avro.events import Control
 from frontlog.processors import control
 from frontlog.state import head
@@ -22,7 +22,8 @@ from frontlog.streams.topics import TOPIC_IDS, Role, shard_name
 
 
 def send(folder: Path, wish: Control) -> list[tuple[int, int]]:
-    """Append a wish to the partitions it concerns; (partition, offset) of each. Raises ConfigError."""
+    """Append a wish to the partitions it concerns; (partition, offset) of each. Raises ConfigError; Retriable
+    when the crawl is only being begun."""
     try:
         checked = control.check(wish)
         partitions = (
@@ -38,9 +39,12 @@ def _partitions(folder: Path) -> int:
     store = _open(folder, 0)
     try:
         with store.begin() as txn:
-            return head.load(txn).partitions
+            found = head.load(txn).partitions
     finally:
         store.close()
+    if not found:
+        raise Retriable(f"{folder}: its crawl is only being begun; try again in a second")
+    return found
 
 
 def _open(folder: Path, partition: int) -> LmdbStore:

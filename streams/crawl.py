@@ -1,19 +1,20 @@
 """One run of an embedded crawl: opens everything, fetches until an end is reached, closes everything.
 
-One event loop fetches and decides; the archive has a thread; pages are parsed in processes. A run ends when
-nothing is left, when what is left must wait longer than a person would, when the pages that were asked for are there,
-or when it is told to stop.
+One event loop fetches and decides; the archive has a thread; pages are parsed in processes. A run ends when nothing is
+left, when what is left must wait longer than a person would, when the pages that were asked for are there, or when it
+is told to stop. What is paused is waited for as long, since who paused it may resume it.
 """
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 from frontlog import __version__
 from frontlog.avro.enums import FetchKind
-from frontlog.avro.errors import FrontlogError
+from frontlog.avro.errors import ConfigError, FrontlogError
 from frontlog.fetch.addresses import parse_networks
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.archive_writer import ArchiveWriter
@@ -24,12 +25,14 @@ from frontlog.fetch.resolver import Resolver
 from frontlog.fetch.transport import Transport
 from frontlog.fetch.warc import warcinfo_fields
 from frontlog.processors.leased import Lease
+from frontlog.state.lmdb_store import MAP_BYTES
 from frontlog.state.owner_lock import OwnerLock
-from frontlog.streams.clock import Clock, SystemClock
+from frontlog.streams.clock import OwnClock, SystemClock
 from frontlog.streams.crawl_watch import Watch
 from frontlog.streams.embedded import ARCHIVE_FOLDER, EmbeddedHost
 from frontlog.streams.emitter import ShardEmitter
 from frontlog.streams.options import Config
+from frontlog.streams.seeds import forget, inputs, keep
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import End, Progress, Summary
 
@@ -43,36 +46,38 @@ def run_crawl(
     *,
     on_progress: Callable[[Progress], None],
     stop: StopSignal,
-    clock: Clock | None = None,
+    clock: OwnClock | None = None,
+    map_bytes: int = MAP_BYTES,
 ) -> Summary:
-    """Crawl in `folder` until an end is reached; goes on where an earlier run stopped. Raises FrontlogError."""
+    """Crawl in `folder` until an end is reached; goes on where an earlier run stopped. Raises FrontlogError.
+
+    `map_bytes`: what the LMDB map of each shard begins with; it grows by itself.
+    """
     clock = clock or SystemClock()
     command = " ".join(Path(part).name if i == 0 else part for i, part in enumerate(sys.argv[:3]))
     with OwnerLock(folder, command=command, started_ms=clock.now_ms()):
-        return asyncio.run(_Run(folder, config, clock, on_progress, stop).go(seeds))
+        waiting = keep(folder, seeds)
+        host = EmbeddedHost(folder, config, clock, map_bytes=map_bytes)
+        return asyncio.run(_Run(host, on_progress, stop).go(waiting))
 
 
 class _Run:
     """The parts of a run and how they are tied together."""
 
-    def __init__(
-        self,
-        folder: Path,
-        config: Config,
-        clock: Clock,
-        on_progress: Callable[[Progress], None],
-        stop: StopSignal,
-    ) -> None:
-        self.folder = folder
-        self.config = config
-        self.clock = clock
+    def __init__(self, host: EmbeddedHost, on_progress: Callable[[Progress], None], stop: StopSignal) -> None:
+        self.host = host
+        self.folder = host.folder
+        self.config = host.config
+        self.clock = host.clock
         self.stop = stop
-        self.host = EmbeddedHost(folder, config, clock)
         self.archive = ArchiveWriter(self._archive())
-        self.parsers = ParserPool(config.options.parse.worker_count(), config.options.parse.timeout_ms)
-        self.watch = Watch(self.host, self.archive, folder, clock, on_progress)
+        self.parsers = ParserPool(
+            self.config.options.parse.worker_count(), self.config.options.parse.timeout_ms
+        )
+        self.watch = Watch(host, self.archive, self.folder, self.clock, on_progress)
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
+        self._idle_since_s: float | None = None
 
     def _archive(self) -> Archive:
         options = self.config.options
@@ -104,20 +109,25 @@ class _Run:
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         unsubscribe = self.stop.subscribe(lambda _: _threadsafe(loop, woken.set))
-        rules = self._rules()
-        self.archive.archive.recover()
-        self.host.open()
-        self.archive.start()
-        await self.parsers.start()
         transport = Transport()
-        resolver = Resolver(self.config.options.fetch.resolve)
         try:
+            rules = self._rules()
+            self.archive.archive.recover()
+            self.host.open()
+            if not seeds and self.host.is_empty():
+                raise ConfigError(
+                    f"{self.folder}: nothing was ever given to this crawl; give a URL to start from"
+                )
+            self.archive.start()
+            await self.parsers.start()
+            resolver = Resolver(self.config.options.fetch.resolve)
             self.host.start(hand_out=self._begin, failed=self._fail)
             emitter = ShardEmitter(dict(enumerate(self.host.runners[:-1])), self.host.content)
             self.pipeline = Pipeline(
                 rules, self.clock.now_ms, transport, resolver, self.archive, self.parsers, emitter
             )
-            await self.host.seed(seeds)
+            if seeds:
+                self._spawn(self._seed(seeds, emitter))
             end = await self._until_end(woken)
         finally:
             unsubscribe()
@@ -126,20 +136,29 @@ class _Run:
             raise self.failure
         return self.watch.summary(end)
 
+    async def _seed(self, seeds: Sequence[str], emitter: ShardEmitter) -> None:
+        """Bring seeds into the log, however many they are; those that are known change nothing."""
+        try:
+            await emitter.discoveries(inputs(seeds, self.clock.now_ms(), self.host.partitions))
+            forget(self.folder)
+        except Exception as exc:
+            self._fail(exc)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
     def _begin(self, leases: list[Lease]) -> None:
         """Start fetching; called once the log has the leases."""
         for lease in leases:
-            task = asyncio.create_task(self._one(lease))
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+            self._spawn(self._one(lease))
 
     async def _one(self, lease: Lease) -> None:
         try:
             result = await self.pipeline.carry_out(lease)
             if lease.kind is FetchKind.PAGE and result.status:
                 self.watch.fetched(result.wire_bytes)
-        except asyncio.CancelledError:
-            raise
         except Exception as exc:
             self._fail(exc)
         finally:
@@ -154,6 +173,7 @@ class _Run:
 
     async def _until_end(self, woken: asyncio.Event) -> End:
         """Watch until an end is reached."""
+        loop = asyncio.get_running_loop()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(woken.wait(), TICK_S)
@@ -161,17 +181,21 @@ class _Run:
             if self.failure is not None or self.archive.failed is not None:
                 self._fail(self.archive.failed or FrontlogError("stopped"))
                 return End.STOPPED_NOW
-            self.host.slots.closed = self.stop.is_set() or bool(self.archive.full) or bool(self.host.full())
-            if self.stop.is_now():
+            full = bool(self.archive.full) or bool(self.host.full())
+            self.host.slots.closed = self.stop.is_set() or full
+            if self.stop.is_now() or (
+                self.stop.is_set() and full
+            ):  # what is in flight can't be finished without room
                 return End.STOPPED_NOW
             self.watch.tick(len(self.tasks), finishing=self.stop.is_set())
             if self.tasks or not self.host.idle():
+                self._idle_since_s = None
                 continue
-            end = self._end()
+            end = self._end(loop.time())
             if end is not None:
                 return end
 
-    def _end(self) -> End | None:
+    def _end(self, now_s: float) -> End | None:
         """Why an idle run is over; None: it goes on."""
         if self.stop.is_set():
             return End.STOPPED
@@ -179,28 +203,35 @@ class _Run:
             return End.PAGES_MAX
         if self.host.slots.closed:
             return None  # no room on the disk: wait for some
+        patience_ms = self.config.options.crawl.patience_ms
         ready = self.host.next_ready_ms()
-        if ready is None:
-            return End.PAUSED if self.watch.anything_paused() else End.DONE
-        if self.watch.all_paused():
-            return End.PAUSED
-        if ready > self.clock.now_ms() + self.config.options.crawl.patience_ms:
-            return End.PATIENCE
-        return None
+        is_near = ready is not None and ready <= self.clock.now_ms() + patience_ms
+        if is_near and not self.watch.all_paused():
+            return None
+        if self._idle_since_s is None:
+            self._idle_since_s = now_s
+            self.watch.look()
+        if not self.watch.anything_paused():
+            return None if is_near else End.DONE if ready is None else End.PATIENCE
+        if (now_s - self._idle_since_s) * 1_000 < patience_ms:
+            return None
+        return End.PAUSED if ready is None or self.watch.all_paused() else End.PATIENCE
 
     async def _close(self, transport: Transport) -> None:
         """Let go of everything, whatever happened."""
         self.host.slots.closed = True
-        for task in tuple(self.tasks):
-            task.cancel()
-        if self.tasks:
-            await asyncio.gather(*self.tasks, return_exceptions=True)
-        await transport.close()
-        await self.parsers.close()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.archive.close)
-        self.watch.last_look()
-        self.host.stop()
+        try:
+            for task in tuple(self.tasks):
+                task.cancel()
+            if self.tasks:
+                await asyncio.gather(*self.tasks, return_exceptions=True)
+            await transport.close()
+            await self.parsers.close()
+            await asyncio.get_running_loop().run_in_executor(None, self.archive.close)
+            if self.host.runners and self.failure is None:
+                self.watch.last_look()
+        finally:
+            self.host.stop()
 
 
 def _threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from frontlog.avro.enums import Reason, State
 from frontlog.fetch.archive_writer import ArchiveWriter
 from frontlog.state.rows import STATES, UrlRow
-from frontlog.state.tables import Tables
 from frontlog.streams.clock import Clock
 from frontlog.streams.embedded import ARCHIVE_FOLDER, EmbeddedHost
 from frontlog.streams.summary import End, Phase, Progress, Summary, WaitingHost
@@ -65,7 +64,7 @@ class Watch:
             return
         self._tell_at = now + PROGRESS_EVERY_S
         if now >= self._count_at:
-            self._look()
+            self.look()
             self._count_at = now + max(PROGRESS_EVERY_S, COUNT_SHARE * (time.monotonic() - now))
         self._recent.append((now, self._pages))
         while len(self._recent) > 2 and now - self._recent[0][0] > RATE_S:
@@ -80,14 +79,14 @@ class Watch:
                 pages_per_s=(self._pages - self._recent[0][1]) / spent if spent else 0.0, in_flight=in_flight,
                 hosts=self._survey.hosts, waiting=self._waiting(), waiting_hosts=len(self._survey.waiting),
                 wire_bytes_run=self._wire_bytes, log_bytes=self._log_bytes(), archive_bytes=self._archive_bytes()[0],
-                rejects=sum(t.rejects for t in self._host.runners),
+                rejects=sum(t.rejects for t in self._host.runners), detail=full,
             )
         )  # fmt: skip
 
     def _waiting(self) -> tuple[WaitingHost, ...]:
         return tuple(sorted(self._survey.waiting, key=lambda w: -w.urls)[:WAITING_SHOWN])
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Count what the shards hold."""
         survey = Survey()
         now_ms = self._clock.now_ms()
@@ -102,7 +101,7 @@ class Watch:
 
     def last_look(self) -> None:
         """Count a last time, while the stores are open."""
-        self._look()
+        self.look()
         self._example = self._find_example()
         self._final_log_bytes = self._log_bytes()
 
@@ -121,19 +120,12 @@ class Watch:
         return found
 
     def anything_paused(self) -> bool:
-        """Whether an operator's pause holds something back."""
-        self._look()
-        return self.all_paused() or any(w.reason is Reason.PAUSED for w in self._survey.waiting)
+        """Whether an operator's pause holds something back; by the last look."""
+        return any(w.reason is Reason.PAUSED for w in self._survey.waiting)
 
     def all_paused(self) -> bool:
-        """Whether every partition with work is paused."""
-        states: list[bool] = []
-        for shard in self._host.frontier():
-            with shard.store.begin() as txn:
-                crawl = Tables(txn).crawl
-                if txn.first("due") is not None:
-                    states.append(crawl.paused or crawl.crawl_paused)
-        return bool(states) and all(states)
+        """Whether every host that waits is paused by an operator; by the last look."""
+        return bool(self._survey.waiting) and all(w.reason is Reason.PAUSED for w in self._survey.waiting)
 
     def _log_bytes(self) -> int:
         return sum(shard.store.size_bytes() for shard in self._host.shards)
@@ -153,4 +145,6 @@ class Watch:
             waiting_hosts=len(survey.waiting), log_bytes=self._final_log_bytes, archive_bytes=archive_bytes,
             archive_files=files,
             rejects=sum(t.rejects for t in self._host.runners), example_url=self._example,
+            batches_run=sum(t.batches for t in self._host.runners), flushes_run=self._archive.flushes,
+            durability=self._host.config.options.log.durability,
         )  # fmt: skip

@@ -5,23 +5,19 @@ crawl folder/archive            WARC segments
 crawl folder/owner.lock         held while a process owns the crawl
 """
 
-import asyncio
+import contextlib
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from frontlog.avro.codec import encode
-from frontlog.avro.enums import SourceKind, Topic
 from frontlog.avro.errors import ConfigError
-from frontlog.processors import canonical
-from frontlog.processors.control import seed_discovery
 from frontlog.processors.leased import Lease
-from frontlog.processors.sites import partition_of, site_of
+from frontlog.state import head as heads
 from frontlog.state.catalogue import META, STORE_TABLES
-from frontlog.state.lmdb_store import LmdbStore
+from frontlog.state.lmdb_store import MAP_BYTES, LmdbStore
 from frontlog.streams.batching import Offered
-from frontlog.streams.clock import Clock
+from frontlog.streams.clock import BEHIND_MS_MAX, OwnClock
 from frontlog.streams.options import Config
 from frontlog.streams.shard import Answer, Delivery, Shard
 from frontlog.streams.shard_runner import ShardRunner
@@ -31,7 +27,6 @@ from frontlog.streams.topics import CONTENT_PARTITIONS, Role, shard_name
 
 LOG_FOLDER = "log"
 ARCHIVE_FOLDER = "archive"
-FULL_RETRY_S = 0.02
 DURABILITY_KEY = b"durability"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -45,7 +40,7 @@ def process_name(started_ms: int) -> str:
 class EmbeddedHost:
     """Opens the shards of a folder and runs them in the running event loop. The folder's lock is held by the caller."""
 
-    def __init__(self, folder: Path, config: Config, clock: Clock) -> None:
+    def __init__(self, folder: Path, config: Config, clock: OwnClock, *, map_bytes: int = MAP_BYTES) -> None:
         self.folder = folder
         self.config = config
         self.clock = clock
@@ -54,21 +49,16 @@ class EmbeddedHost:
         self.shards: list[Shard] = []
         self.runners: list[ShardRunner] = []
         self.slots = Slots(config.options.fetch.slots)
-        self.failure: BaseException | None = None
+        self._map_bytes = map_bytes
 
     def open(self) -> None:
-        """Open every shard: fold nothing twice, take ownership, release what a dead process left."""
+        """Open every shard: fold nothing twice, take ownership, release what a dead process left. Raises FrontlogError;
+        `stop` closes what was opened by then."""
         for role, count in ((Role.FRONTIER, self.partitions), (Role.CONTENT, CONTENT_PARTITIONS)):
             for partition in range(count):
-                path = self.folder / LOG_FOLDER / shard_name(role, partition)
-                path.mkdir(parents=True, exist_ok=True)
-                store = LmdbStore(path, STORE_TABLES, durability=self.config.options.log.durability)
-                shard = Shard(
-                    store, role, partition, self.partitions if role is Role.FRONTIER else count, clock=self.clock,
-                    owner=self.owner, settings=self.config.settings,
-                )  # fmt: skip
-                self.shards.append(shard)
-        self._check_partitions()
+                self.shards.append(self._shard(role, partition, count))
+                self._check_partitions()
+        self.clock.not_before(max(self._last_ms(shard) for shard in self.shards))
         for shard in self.shards:
             shard.open()
             with shard.store.begin(write=True) as txn:
@@ -80,13 +70,46 @@ class EmbeddedHost:
                 look_at_hosts(txn, survey, self.clock.now_ms())
         self.slots = Slots(self.config.options.fetch.slots, self.config.options.crawl.pages_max, survey.pages)
 
+    def _shard(self, role: Role, partition: int, count: int) -> Shard:
+        path = self._path(role, partition)
+        path.mkdir(parents=True, exist_ok=True)
+        store = LmdbStore(
+            path, STORE_TABLES, durability=self.config.options.log.durability, map_bytes=self._map_bytes
+        )
+        try:
+            partitions = self.partitions if role is Role.FRONTIER else count
+            return Shard(
+                store,
+                role,
+                partition,
+                partitions,
+                clock=self.clock,
+                owner=self.owner,
+                settings=self.config.settings,
+            )
+        except BaseException:
+            store.close()
+            raise
+
+    def _path(self, role: Role, partition: int) -> Path:
+        return self.folder / LOG_FOLDER / shard_name(role, partition)
+
+    def _last_ms(self, shard: Shard) -> int:
+        """The last time that a shard's log has, where this clock may go on from it; 0 if it is too far behind, which
+        opening the shard refuses."""
+        with shard.store.begin() as txn:
+            last_ms = heads.load(txn).at_ms
+        return last_ms if last_ms - self.clock.now_ms() <= BEHIND_MS_MAX else 0
+
     def _check_partitions(self) -> None:
-        """A folder with more shards than are configured would lose those behind."""
-        more = self.folder / LOG_FOLDER / shard_name(Role.FRONTIER, self.partitions)
-        if more.exists():
+        """The number of partitions was settled when the crawl was made; another one would lose or misplace sites. It is
+        looked at with every shard, so that a wrong setting makes none that weren't there."""
+        with self.shards[0].store.begin() as txn:
+            made = heads.load(txn).partitions
+        if made not in (0, self.partitions) or self._path(Role.FRONTIER, self.partitions).exists():
             raise ConfigError(
-                f"{self.folder}: its log has more than the {self.partitions} partitions that log.partitions says; "
-                "set log.partitions to what it was when the crawl was made"
+                f"{self.folder}: its log has {made or 'more'} partitions, log.partitions says {self.partitions}; set it to "
+                "what it was when the crawl was made"
             )
 
     def frontier(self) -> list[Shard]:
@@ -117,25 +140,13 @@ class EmbeddedHost:
         number = delivery.partition if delivery.partition < self.partitions else 0
         return self.runners[number].offer(offered, answer)
 
-    async def seed(self, seeds: Sequence[str]) -> None:
-        """Offer seeds, as fast as the shards take them; those that are known change nothing. Raises ConfigError for
-        what is no URL, before any is offered."""
-        now_ms = self.clock.now_ms()
-        offers: list[tuple[ShardRunner, Offered]] = []
-        for raw in seeds:
-            found = canonical.canonicalize(raw)
-            if isinstance(found, canonical.Refused):
-                raise ConfigError(f"seed {raw!r}: {found.reason.value}; give an absolute http or https URL")
-            event = seed_discovery(f"{now_ms} {found.identity}", raw, found, SourceKind.SEED, now_ms)
-            runner = self.runners[partition_of(site_of(found.host), self.partitions)]
-            offers.append(
-                (runner, Offered(Topic.DISCOVERIES, found.origin_key.encode(), encode(event), event))
-            )
-        for runner, offered in offers:
-            while not runner.offer(offered, None):
-                if runner.ended:
-                    return  # the run is over; its failure says why
-                await asyncio.sleep(FULL_RETRY_S)
+    def is_empty(self) -> bool:
+        """Whether the log knows no URL and nobody has asked for one."""
+        for shard in self.frontier():
+            with shard.store.begin() as txn:
+                if txn.count("urls") or shard.outbox() or shard.has_control():
+                    return False
+        return True
 
     def idle(self) -> bool:
         """Whether no shard has anything to decide, commit or deliver."""
@@ -151,9 +162,10 @@ class EmbeddedHost:
         return next((t.full for t in self.runners if t.full), "")
 
     def stop(self) -> None:
-        """Commit what waits, end the runners and close the stores."""
-        for runner in self.runners:
-            runner.end()
-        for shard in self.shards:
-            shard.fail_waiting(RuntimeError("the crawl has ended"))
-            shard.close()
+        """Commit what waits, end the runners and close the stores; all of them, whatever one of them says."""
+        with contextlib.ExitStack() as every:
+            for shard in self.shards:
+                every.callback(shard.close)
+                every.callback(shard.fail_waiting, RuntimeError("the crawl has ended"))
+            for runner in reversed(self.runners):
+                every.callback(runner.end)

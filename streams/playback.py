@@ -74,9 +74,7 @@ class Playback:
         pending: list[Logged] = []
         while (found := self._next()) is not None:
             if isinstance(found.event, Batch):
-                yield LoggedBatch(
-                    pending, found.event, found, {s.topic: s.next_offset for s in self._sources}
-                )
+                yield LoggedBatch(pending, found.event, found, self._offsets())
                 pending = []
             else:
                 pending.append(found)
@@ -85,6 +83,10 @@ class Playback:
                 f"partition {self._partition}: the log ends inside a batch, after seq {self.seq}; restore the log's folder "
                 "from a copy, or cut it with an older copy of this partition"
             )
+
+    def _offsets(self) -> dict[str, int]:
+        """Where each topic goes on; as in a live head, topics that hold nothing are left out."""
+        return {source.topic: source.next_offset for source in self._sources if source.next_offset}
 
     def _next(self) -> Logged | None:
         """The decision with the next seq."""

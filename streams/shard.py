@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from frontlog import __version__
 from frontlog.avro.enums import Topic
-from frontlog.avro.errors import Fenced, Incompatible, MapFull
+from frontlog.avro.errors import Corrupt, Fenced, Incompatible, MapFull
 from frontlog.avro.events import OwnershipTaken
 from frontlog.processors import partition as partitions_machine
 from frontlog.processors.context import Context, Decided
@@ -126,9 +126,9 @@ class Shard:
         for topic, following in head.next.items():
             end = log.bounds(topic, self.partition)[1]
             if end != following:
-                raise Incompatible(
-                    f"{self.name}: {topic} ends at offset {end}, the tables were folded up to {following}; "
-                    "run: frontlog replay rebuild DIR NEW"
+                raise Corrupt(
+                    f"{self.name}: {topic} ends at offset {end}, but the tables were folded up to {following}: log and "
+                    "tables don't belong together; run: frontlog replay rebuild DIR NEW"
                 )
 
     def _start(self, made: BatchMaker) -> None:

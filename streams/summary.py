@@ -66,7 +66,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands. `waiting` holds a few hosts, those with most URLs first; `waiting_hosts` counts all.
 
     `pages_run`: responses of pages in this run, redirects and errors included. `pages_per_s`: of the last
-    ten seconds or so. `wire_bytes_run`: body bytes as received.
+    ten seconds or so. `wire_bytes_run`: body bytes as received. `detail`: what a phase waits for, in words.
     """
 
     at_ms: int
@@ -83,12 +83,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int = 0
     archive_bytes: int = 0
     rejects: int = 0
+    detail: str = ""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended. `example_url` is a URL worth asking `explain` about: a blocked one, or else any.
 
-    `documents` counts distinct texts, `duplicates` the URLs whose text is another's.
+    `documents` counts distinct texts, `duplicates` the URLs whose text is another's. `batches_run`: commits of
+    batches; `flushes_run`: of the archive, each one fsync; `durability`: what those of the log promise.
     """
 
     end: End
@@ -108,3 +110,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     archive_files: int = 0
     rejects: int = 0
     example_url: str = ""
+    batches_run: int = 0
+    flushes_run: int = 0
+    durability: str = ""

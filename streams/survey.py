@@ -50,19 +50,22 @@ def count_content(txn: Txn, into: Survey) -> None:
 def look_at_hosts(txn: Txn, into: Survey, now_ms: int) -> None:
     """Hosts with something to fetch that may not be asked yet, and pages fetched."""
     tables = Tables(txn)
+    paused = "the crawl" if tables.crawl.crawl_paused else "its partition" if tables.crawl.paused else ""
     for host_id, row in tables.hosts.scan():
         into.hosts += 1
         into.pages += row.pages
-        found = _waits(tables, host_id, row, now_ms)
+        found = _waits(tables, host_id, row, now_ms, paused)
         if found is not None:
             into.waiting.append(found)
 
 
-def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int) -> WaitingHost | None:
+def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int, paused: str) -> WaitingHost | None:
     origins = [tables.origins.get(o) for o in hosts.origins_of(host_id, row)]
     queued = sum(sum(urls.counts_by_class(o)) for o in origins if o is not None)
     if not queued or row.in_flight:
         return None
+    if paused:
+        return WaitingHost(row.host, Reason.PAUSED, 0, queued, f"{paused} is paused")
     for origin in origins:
         reason = _origin_holds(origin, now_ms) if origin is not None else None
         if reason is not None and origin is not None:

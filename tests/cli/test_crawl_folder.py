@@ -12,10 +12,10 @@ from frontlog.crawl_folder import (
     default_folder,
     need_crawl,
     prepare,
-    write_whole,
 )
 from frontlog.errors import ConfigError
 from frontlog.state.owner_lock import OwnerLock
+from frontlog.streams.small_files import write_whole
 
 
 def test_a_new_crawl_needs_a_seed_and_a_free_folder(tmp_path: Path) -> None:

@@ -26,7 +26,17 @@ def test_the_connector_has_what_is_used(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["data_received", "connection_lost", "set_exception", "set_response_params", "read", "abort", "close"],
+    [
+        "data_received",
+        "connection_lost",
+        "set_exception",
+        "set_response_params",
+        "feed_data",
+        "force_close",
+        "read",
+        "abort",
+        "close",
+    ],
 )
 def test_the_protocol_has_what_is_used(name: str) -> None:
     assert callable(getattr(ResponseHandler, name))

@@ -10,13 +10,14 @@ import random
 
 import pytest
 
+from frontlog.avro.enums import Reason
 from frontlog.fetch.http_types import FetchFailed, Limits, Truncation
 from frontlog.fetch.transport import Transport
 from support.fetching import ask
 from support.misbehaving import Line, Server, chunked, client_tls, page
 
 ROUNDS = 250
-LIMITS = Limits(first_byte_ms=500, total_ms=500, header_bytes_max=2_000, body_bytes_max=3_000)
+LIMITS = Limits(first_byte_ms=5_000, total_ms=5_000, header_bytes_max=2_000, body_bytes_max=3_000)
 SOUND = (
     page(b"hello" * 20),
     page() + page(),
@@ -72,11 +73,11 @@ def test_damaged_answers(seed: int, caplog: pytest.LogCaptureFixture) -> None:
                 try:
                     answer = await transport.fetch(ask(server), LIMITS)
                 except FetchFailed as failed:
-                    assert failed.timings.elapsed_ms < 1_000, reply
+                    assert failed.reason is not Reason.TIMEOUT, reply
                     continue
                 assert answer.head.raw in reply
                 assert len(answer.body) <= LIMITS.body_bytes_max
-                assert answer.truncated is not Truncation.TIME, reply
+                assert answer.truncated is not Truncation.TIME, (reply, answer.body)
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

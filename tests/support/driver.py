@@ -94,6 +94,8 @@ class Driver:
         """Leases handed out and not answered yet."""
         self.shards: dict[str, Shard] = {}
         self.next_ready_ms: int | None = None
+        self.last: tuple[int, FetchResult] | None = None
+        """The result that was written last, and the partition that it went to."""
         self._memory: dict[str, MemoryStore] = {}
         self._flights: list[tuple[int, int, Lease, Answered]] = []
         self._order = counter()
@@ -144,7 +146,9 @@ class Driver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.close()
 
     # --- records in -------------------------------------------------------------------------------------------
@@ -159,7 +163,9 @@ class Driver:
     def content(self) -> Shard:
         return self.shards[shard_name(Role.CONTENT, 0)]
 
-    def pipe(self, topic: Topic, event: Event | bytes, partition: int | None = None, *, key: str = "") -> None:
+    def pipe(
+        self, topic: Topic, event: Event | bytes, partition: int | None = None, *, key: str = ""
+    ) -> None:
         """Offer an input to the partition that it belongs to; raw bytes need a partition."""
         origin_key = str(getattr(event, "origin_key", ""))
         if topic is Topic.CANDIDATES:
@@ -209,7 +215,7 @@ class Driver:
 
     def deliver(self) -> None:
         """Bring what the outboxes hold to its shards, until nothing is left."""
-        while any([self._deliver(shard) for shard in self.shards.values()]):
+        while sum(self._deliver(shard) for shard in self.shards.values()):
             pass
 
     def _deliver(self, shard: Shard) -> bool:
@@ -227,7 +233,12 @@ class Driver:
         return bool(found)
 
     def run(
-        self, *, wanted: int = 100, until_ms: int | None = None, quantum_ms: int = 0, rounds_max: int = ROUNDS_MAX
+        self,
+        *,
+        wanted: int = 100,
+        until_ms: int | None = None,
+        quantum_ms: int = 0,
+        rounds_max: int = ROUNDS_MAX,
     ) -> int:
         """Crawl until nothing is left to do, or until a time; how many rounds it took. `quantum_ms`: the least time
         between two rounds, as a group commit has it."""
@@ -258,6 +269,13 @@ class Driver:
             _, _, lease, answered = heapq.heappop(self._flights)
             self.write(lease, answered)
 
+    def lose(self, draw: float) -> None:
+        """Drop one fetch under way, as a worker that died: its lease runs out. `draw` from [0, 1) says which."""
+        if self._flights:
+            _, _, lease, _ = self._flights.pop(int(draw * len(self._flights)))
+            heapq.heapify(self._flights)
+            self.leases.pop((lease.kind, lease.url, lease.fence), None)
+
     def write(self, lease: Lease, answered: Answered) -> None:
         """Offer what came of a lease, in the order of the real fetcher."""
         self.leases.pop((lease.kind, lease.url, lease.fence), None)
@@ -268,6 +286,7 @@ class Driver:
         if self._archive is not None:
             self._archive.flush()
         self.pipe(Topic.FETCH_RESULTS, answered.result, lease.partition)
+        self.last = lease.partition, answered.result
 
     def answer(self, lease: Lease) -> Answered:
         """What the scripted web says to a lease, as the fetcher would put it."""

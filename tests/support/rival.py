@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from frontlog.avro.enums import FetchKind, Reason, ScopeKind
 from frontlog.avro.events import Control, FetchResult
 from frontlog.processors.leased import Lease
-from frontlog.processors.sites import site_of
-from frontlog.state import keys
+from frontlog.processors.sites import site_of, split_origin
 
 GAP_MS, FACTOR, HOUR_MS, DAY_MS = 1_000, 10, 3_600_000, 86_400_000
 
@@ -64,13 +63,10 @@ class Rival:
         assert not others, f"{host} and {others} share {lease.address}"
 
     def _permission(self, lease: Lease) -> None:
-        origin = keys.split_origin_key(lease.origin_key) if lease.kind is FetchKind.PAGE else None
         names = {
             (ScopeKind.CRAWL, ""), (ScopeKind.HOST, lease.host), (ScopeKind.SITE, site_of(lease.host)),
-            (ScopeKind.PARTITION, str(lease.partition)),
+            (ScopeKind.PARTITION, str(lease.partition)), (ScopeKind.ORIGIN, split_origin(f"{lease.requested}/")[0]),
         }  # fmt: skip
-        if origin is not None:
-            names.add((ScopeKind.ORIGIN, lease.origin_key))
         against = [(kind, name, cmd) for kind, name, cmd in self.held if (kind, name) in names]
         assert not against, f"{lease.requested} is asked in spite of {against}"
 

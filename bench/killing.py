@@ -1,0 +1,248 @@
+"""A crawl in a real process that is killed, and the moments at which it is: seeded, uniform in time, printed.
+
+Only processes that were started here are killed, by their pid.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from frontlog.avro.errors import FrontlogError
+from frontlog.replay.folder import open_shard, shards_of
+from frontlog.state import keys
+from frontlog.streams.topics import Role
+
+from bench.crawling import Said, crawl_arguments, said
+from bench.disk import Disk
+from bench.measure import descendants
+from bench.synthweb import ROOT, Missing
+
+ORPHAN_S = 10.0
+END_S = 600.0
+"""How long a crawl that nobody kills may take."""
+FULL_S = 20.0
+"""How soon a crawl must say that there is no room."""
+
+
+class Setup(NamedTuple):
+    """What every start of a crawl has in common. Snapshots and output lie in `scratch`."""
+
+    folder: Path
+    seeds: Path
+    settings: tuple[str, ...]
+    scratch: Path
+    program: tuple[str, ...]
+    environment: dict[str, str]
+
+
+class Open(NamedTuple):
+    """Leases that were open when a process died, and the decisions that its log held."""
+
+    pages: int
+    errands: int
+    decisions: int
+
+
+class Kill(NamedTuple):
+    """One kill. `after_s`: seconds from the start of the process. `snapshot`: a copy of the folder as it was left.
+    `what`: what went on besides, such as a full disk."""
+
+    number: int
+    after_s: float
+    left: Open
+    snapshot: Path | None
+    faults: list[str]
+    what: str = ""
+
+    def line(self) -> str:
+        """For people."""
+        leases = f"{self.left.pages} pages and {self.left.errands} errands leased" if self.left.pages + self.left.errands else "no lease open"
+        return f"kill {self.number}: {self.after_s:.3f} s after the start, {leases}, {self.left.decisions:,} decisions{self.what}"
+
+
+class Ran(NamedTuple):
+    """How a process ended that was not killed."""
+
+    code: int
+    said: Said
+    seconds: float
+
+
+def start(setup: Setup, number: int) -> subprocess.Popen[bytes]:
+    """Start the crawl, or go on with it."""
+    command = [*setup.program, *crawl_arguments(setup.folder, setup.seeds, 0, setup.settings)]
+    with output(setup, number).open("wb") as out:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=setup.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )  # fmt: skip
+
+
+def output(setup: Setup, number: int) -> Path:
+    """Where a start's output goes."""
+    return setup.scratch / f"run-{number}.out"
+
+
+def wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for the end; False: it still runs."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def finish(setup: Setup, number: int) -> Ran:
+    """Run to the end, undisturbed. Raises Missing when it takes too long."""
+    began = time.monotonic()
+    process = start(setup, number)
+    if not wait(process, END_S):
+        kill(process)
+        raise Missing(f"the crawl did not end within {END_S:.0f} s:\n{said(output(setup, number)).other[-2_000:]}")
+    return Ran(process.returncode, said(output(setup, number)), time.monotonic() - began)
+
+
+def kill(process: subprocess.Popen[bytes]) -> list[str]:
+    """kill -9, and wait until its parsers are gone as well; those that stay are a fault."""
+    family = [pid for pid in descendants(process.pid) if pid != process.pid]
+    process.kill()
+    process.wait()
+    end = time.monotonic() + ORPHAN_S
+    while (alive := [pid for pid in family if _lives(pid)]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return [f"process {pid}, started by the killed one, lives on" for pid in alive]
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be asked for its end doesn't."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def open_leases(folder: Path) -> Open:
+    """What the tables hold after a kill."""
+    pages = errands = decisions = 0
+    try:
+        refs = shards_of(folder)
+    except FrontlogError:
+        return Open(0, 0, 0)  # killed before there was a log
+    for ref in refs:
+        with open_shard(ref) as shard:
+            decisions += shard.head().seq
+            if ref.role is Role.FRONTIER:
+                with shard.store.begin() as txn:
+                    for key, _ in txn.scan("leases"):
+                        pages += key[8] == keys.LEASE_URL
+                        errands += key[8] != keys.LEASE_URL
+    return Open(pages, errands, decisions)
+
+
+def snapshot(setup: Setup, number: int) -> Path | None:
+    """A copy of what the killed process left."""
+    if not setup.folder.exists():
+        return None
+    into = setup.scratch / f"kill-{number}"
+    shutil.copytree(setup.folder, into, ignore=shutil.ignore_patterns("ballast"))
+    return into
+
+
+def kill_once(setup: Setup, number: int, moment_s: float) -> Kill | Ran:
+    """Start, kill at the moment, keep a copy. A crawl that ended before its moment is returned as such."""
+    began = time.monotonic()
+    process = start(setup, number)
+    if wait(process, moment_s):
+        return Ran(process.returncode, said(output(setup, number)), time.monotonic() - began)
+    after_s = time.monotonic() - began
+    faults = kill(process)
+    copy = snapshot(setup, number)
+    left = open_leases(copy) if copy is not None else Open(0, 0, 0)
+    return Kill(number, after_s, left, copy, faults)
+
+
+def fill_once(setup: Setup, number: int, moment_s: float, disk: Disk, chance: random.Random) -> Kill | Ran:
+    """Start, fill the disk at the moment, wait until the crawl says that there is no room; then free it, or kill the
+    process first, or kill it and start it once more while there is still no room."""
+    leave_bytes, hold_s, how = chance.randrange(0, 512 << 10), chance.uniform(0.2, 2.0), chance.randrange(3)
+    began = time.monotonic()
+    process = start(setup, number)
+    if wait(process, moment_s):
+        return Ran(process.returncode, said(output(setup, number)), time.monotonic() - began)
+    disk.fill(leave_bytes)
+    after_s = time.monotonic() - began
+    try:
+        told = _until(lambda: process.poll() is not None or full_was_said(said(output(setup, number))))
+        time.sleep(hold_s)
+        faults = [] if told else [f"the disk was full for {FULL_S:.0f} s and the crawl did not say so"]
+        if process.poll() is not None:
+            faults.append(f"the crawl ended with code {process.returncode} when the disk was full: {said(output(setup, number)).other[-2_000:]}")
+        elif how:
+            faults += kill(process)
+        copy = snapshot(setup, number) if process.returncode is not None else None
+        left = open_leases(copy) if copy is not None else Open(0, 0, 0)
+        what = f"; the disk was filled to {leave_bytes} bytes {after_s:.3f} s after the start and stayed so for {hold_s:.2f} s"
+        if how == 2:
+            what += f", and then {_again_while_full(setup, number)}"
+    finally:
+        disk.free()
+    if process.returncode is None:
+        return _goes_on(setup, number, process, Kill(number, after_s, left, copy, faults, what + "; not killed"))
+    return Kill(number, after_s, left, copy, faults, what)
+
+
+def _goes_on(setup: Setup, number: int, process: subprocess.Popen[bytes], found: Kill) -> Kill:
+    """With room again a crawl goes on by itself: it must fetch something, or come to its end."""
+    before = len(said(output(setup, number)).events)
+
+    def moved() -> bool:
+        events = said(output(setup, number)).events
+        later = [e for e in events[before:] if e.get("event") == "progress" and e.get("phase") == "crawling"]
+        return process.poll() is not None or len(later) > 1
+
+    if not _until(moved):
+        found.faults.append("there was room again, and the crawl did not go on")
+    if process.poll() is None:
+        found.faults.extend(kill(process))
+    elif process.returncode != 0:
+        found.faults.append(f"with room again the crawl ended with code {process.returncode}: {said(output(setup, number)).other[-2_000:]}")
+    return found
+
+
+def _again_while_full(setup: Setup, number: int) -> str:
+    """A start without room may wait or refuse in words; it must not break anything."""
+    process = start(setup, 1_000 + number)
+    if wait(process, 4.0):
+        last = (said(output(setup, 1_000 + number)).other.splitlines() or ["nothing"])[-1]
+        return f"a start while it was full ended with code {process.returncode}: {last[:300]}"
+    kill(process)
+    return "a start while it was full waited for room, and was killed as well"
+
+
+def full_was_said(found: Said) -> bool:
+    """Whether a progress line says that there is no room."""
+    return any(e.get("phase") == "store_full" for e in found.events)
+
+
+def _until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + FULL_S
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def environment() -> dict[str, str]:
+    """What a crawl is started with when nothing special is wanted."""
+    return dict(os.environ)
+
+
+def moments(chance: random.Random, count: int, window_s: float) -> Sequence[float]:
+    """Uniformly random moments, in seconds after the start of each process."""
+    return [chance.uniform(0, window_s) for _ in range(count)]

@@ -1,0 +1,75 @@
+"""Keeps a lease alive while its page is parsed, archived and logged, which may take longer than anyone planned.
+
+The fetch itself ends within its total limit, which is shorter than a lease. What comes behind it may have to wait: for
+the archive when the disk is full or slow, for a parser, for a shard's queue. When two thirds of the lease are over, as
+much time again is asked for, with its fence; whoever decides it gives no more than that, and refuses when the fence is
+not the row's any more.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from frontlog.avro.enums import FetchKind
+from frontlog.avro.events import Event, LeaseExtension
+from frontlog.processors.leased import Lease
+
+SHARE = 2 / 3
+TIMES_MAX = 60
+"""A page that an hour was not enough for is given back by its lease."""
+
+
+class Results(Protocol):
+    """Where extensions go."""
+
+    async def result(self, partition: int, key: str, event: Event) -> None: ...
+
+
+class Extension:
+    """Extends the lease of a page until its block is left."""
+
+    def __init__(self, lease: Lease, clock: Callable[[], int], results: Results) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._results = results
+        self._lease_ms = max(1, lease.deadline_ms - clock())
+        self._times = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> None:
+        if self._lease.kind is FetchKind.PAGE:
+            self._arm()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(SHARE * self._lease_ms / 1_000, self._ask)
+
+    def _ask(self) -> None:
+        if self._times < TIMES_MAX:
+            self._times += 1
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        lease = self._lease
+        wanted = self._clock() + self._lease_ms
+        event = LeaseExtension(
+            event_id=f"{lease.partition}-{lease.owner_token}-{lease.fence} until {wanted}",
+            origin_key=lease.origin_key,
+            url=lease.url,
+            fence=lease.fence,
+            deadline_ms=wanted,
+        )
+        try:
+            await self._results.result(lease.partition, lease.origin_key, event)
+        except Exception:  # its shard is ending: whoever waits for the result hears why
+            return
+        self._arm()

@@ -1,0 +1,130 @@
+"""`frontlog status`: how a crawl stands, from its tables and its folder; nothing is folded, nothing is waited for.
+
+Each shard is looked at in one snapshot, one after the other, also while a crawl runs.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from frontlog.avro.codec import Undecodable, decode
+from frontlog.avro.enums import PolicyAct, ScopeKind, Topic
+from frontlog.avro.events import OwnershipTaken
+from frontlog.replay.folder import OpenShard, archive_size, log_bytes, open_shard, owner_of, shards_of
+from frontlog.replay.shapes import Act, PartitionStatus, Status
+from frontlog.state import head as heads
+from frontlog.state.catalogue import META
+from frontlog.state.rows import PolicyRow
+from frontlog.state.store import Txn
+from frontlog.state.tables import Tables
+from frontlog.streams.embedded import DURABILITY_KEY
+from frontlog.streams.survey import Survey, count_content, count_urls, look_at_hosts
+from frontlog.streams.topics import Role, input_topics
+
+WAITING_SHOWN = 50
+_LASTING = {
+    PolicyAct.BLOCK: PolicyAct.UNBLOCK, PolicyAct.PAUSE: PolicyAct.RESUME, PolicyAct.SLOW: PolicyAct.SLOW,
+}  # fmt: skip
+_ENDS = {end: act for act, end in _LASTING.items()}
+
+
+def status(folder: Path) -> Status:
+    """How the crawl in a folder stands. Raises ConfigError when there is none."""
+    refs = shards_of(folder)
+    owner = owner_of(folder)
+    survey = Survey()
+    now_ms = int(time.time() * 1_000)
+    partitions: list[PartitionStatus] = []
+    acts: dict[Act, None] = {}
+    durabilities: set[str] = set()
+    rejects = leases = 0
+    for ref in refs:
+        with open_shard(ref) as shard, shard.store.begin() as txn:
+            partitions.append(_partition(shard, txn))
+            durabilities.add((txn.get(META.name, DURABILITY_KEY) or b"").decode("ascii", "replace"))
+            rejects += _rejects(shard, txn)
+            if ref.role is Role.CONTENT:
+                count_content(txn, survey)
+                continue
+            count_urls(txn, survey)
+            look_at_hosts(txn, survey, now_ms)
+            leases += txn.count("leases")
+            acts |= dict.fromkeys(_acts(txn, ref.partition))
+    waiting = sorted(survey.waiting, key=lambda host: (-host.urls, host.host))
+    archive_bytes, archive_files = archive_size(folder)
+    return Status(
+        folder=str(folder),
+        at_ms=now_ms,
+        running=owner is not None,
+        pid=owner.pid if owner is not None else 0,
+        # Every shard is opened alike; a folder that was touched by hand may say otherwise.
+        durability="/".join(sorted(durabilities - {""})),
+        partitions=tuple(partitions),
+        counts=survey.state_counts(),
+        hosts=survey.hosts,
+        waiting=tuple(waiting[:WAITING_SHOWN]),
+        waiting_hosts=len(waiting),
+        acts=tuple(sorted(acts, key=lambda act: act.at_ms)),
+        documents=survey.documents,
+        rejects=rejects,
+        log_bytes=log_bytes(folder),
+        archive_bytes=archive_bytes,
+        archive_files=archive_files,
+        leases=leases,
+    )
+
+
+def _partition(shard: OpenShard, txn: Txn) -> PartitionStatus:
+    head = heads.load(txn)
+    log = shard.log.within(txn)
+    waiting = 0
+    for topic in input_topics(shard.ref.role):
+        first, end = log.bounds(topic, shard.partition)
+        waiting += end - max(first, head.positions.get(topic, 0))
+    return PartitionStatus(
+        partition=shard.partition,
+        seq=head.seq,
+        owner_token=head.owner_token,
+        owner=_owner(shard, txn),
+        paused=Tables(txn, head).crawl.paused,
+        inputs_waiting=waiting,
+        at_ms=head.at_ms,
+        shard=shard.name,
+    )
+
+
+def _owner(shard: OpenShard, txn: Txn) -> str:
+    """The process that took the shard over last, which is in its newest OwnershipTaken."""
+    log = shard.log.within(txn)
+    first, end = log.bounds(Topic.OWNERSHIP, shard.partition)
+    while end > first:
+        start = max(first, end - 1_000)
+        for record in reversed(log.read(Topic.OWNERSHIP, shard.partition, start, records_max=end - start)):
+            try:
+                event = decode(record.value)
+            except Undecodable:
+                continue
+            if isinstance(event, OwnershipTaken):
+                return event.owner
+        end = start
+    return ""
+
+
+def _rejects(shard: OpenShard, txn: Txn) -> int:
+    first, end = shard.log.within(txn).bounds(Topic.REJECTS, shard.partition)
+    return end - first
+
+
+def _acts(txn: Txn, partition: int) -> Iterator[Act]:
+    """Operators' acts in force: of each scope the newest of its kind, unless it took another away."""
+    tables = Tables(txn)
+    newest: dict[tuple[bytes, PolicyAct], PolicyRow] = {}
+    for key, row in tables.policies.scan():
+        if row.act in _LASTING or row.act in _ENDS:
+            newest[key[:-9], _ENDS.get(row.act, row.act)] = row
+    for (scope, act), row in newest.items():
+        if row.act is act and not (act is PolicyAct.SLOW and not row.gap_ms):
+            kind, _, name = scope.decode().partition(":")
+            yield Act(act, ScopeKind.named(kind), name, row.at_ms, row.gap_ms, row.actor, row.note)
+    if tables.crawl.paused:
+        yield Act(PolicyAct.PAUSE, ScopeKind.PARTITION, str(partition))

@@ -1,0 +1,301 @@
+"""`frontlog verify`: hold the log of a crawl against every rule, and its tables against the log.
+
+Each shard is read once, batch by batch, in a process of its own where that pays; every check (`checks_*.py`) sees every
+decision and writes down what breaks its rule. The checks of moves, fences, gaps and verdicts share no code with the
+machines that decide; folding alone calls `apply`, to prove the digests.
+
+What is not verified stands in NOT_VERIFIED, and goes into the report.
+"""
+
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from frontlog.avro.codec import Undecodable, decode
+from frontlog.avro.enums import Topic
+from frontlog.avro.events import ContentVerdict, Document, Reject, Removed
+from frontlog.replay import (
+    checks_content,
+    checks_inputs,
+    checks_log,
+    checks_outputs,
+    checks_policy,
+    checks_politeness,
+    checks_urls,
+)
+from frontlog.replay.checks_fold import Digests, Fold, Live, Rows
+from frontlog.replay.folder import OpenShard, ShardRef, archives, open_shard, owner_of, shards_of
+from frontlog.replay.ledger import Fault, Ledger, Source, Taken
+from frontlog.replay.routing import LIST_VERSION
+from frontlog.replay.shapes import Check, Problem, Report
+from frontlog.replay.watch import KEPT_MAX, Audience, Output, Refused, Scene, Watch
+from frontlog.replay.workers import Tell, Tick, run_jobs
+from frontlog.state import head as heads
+from frontlog.state.catalogue import STORE_TABLES
+from frontlog.state.lmdb_store import LmdbStore
+from frontlog.state.store import Txn
+from frontlog.streams.topics import OUTBOX, TOPIC_IDS, Role, decision_topics, input_topics
+
+NOT_VERIFIED: tuple[str, ...] = (
+    "that the log's end is there: a log cut at a whole batch, tables and all, looks like one that never went further",
+    "inputs, outputs and the Batch events themselves are not in the hash chain: a change there shows only where it "
+    "contradicts a decision",
+    "that fetch-results tell the truth, and that the clocks of fetchers are right",
+    "that addresses are public: the networks that a crawl may go to are no part of its log",
+    "that identities merge what they should, and that what was refused for another reason than robots.txt had to be",
+    "the texts and prints that documents were compared by, and the fields of outputs beyond id and URL",
+)
+WHILE_RUNNING = (
+    "what passes between partitions, since the crawl was running and its shards were not seen at one moment"
+)
+OTHER_LIST = "which partition a site belongs to, since the log was made with another public suffix list"
+
+WATCHES: tuple[type[Watch], ...] = (
+    *checks_log.CHECKS,
+    *checks_inputs.CHECKS,
+    *checks_urls.CHECKS,
+    *checks_politeness.CHECKS,
+    *checks_policy.CHECKS,
+    *checks_outputs.CHECKS,
+    *checks_content.CHECKS,
+)
+FOLDED: tuple[type[Watch], ...] = (Digests, Live, Rows)
+
+
+class Answers(Watch):
+    """Between content and the frontier; worked out when all shards were read."""
+
+    name = "answers"
+    doc = "each document's verdict reached the partition of its page, and each verdict there has its document"
+
+
+CATALOGUE: tuple[type[Watch], ...] = (*WATCHES, *FOLDED, Answers)
+"""Every check, in the order of the report."""
+
+
+class Job(NamedTuple):
+    """One shard to verify. `skip`: names of checks that are left out."""
+
+    ref: ShardRef
+    partitions: int
+    archive: tuple[Path, ...]
+    deep: bool
+    running: bool
+    skip: frozenset[str]
+
+
+class ShardReport(NamedTuple):
+    """What was found in a shard, and what it said to others: event id and verdict of documents and of answers."""
+
+    shard: str
+    checks: list[Check]
+    records: int
+    decisions: int
+    voided: int
+    documents: dict[str, str]
+    answers: dict[str, str]
+    other_list: bool
+
+
+def verify(
+    folder: Path,
+    deep: bool,
+    on_progress: Tell,
+    *,
+    skip: Collection[str] = (),
+    processes: int | None = None,
+) -> Report:
+    """Verify a crawl; `deep` also recounts and compares every row of its tables. Raises ConfigError for a folder that is
+    no crawl; what is wrong with its log or tables is in the report."""
+    began = time.monotonic()
+    refs = shards_of(folder)
+    running = owner_of(folder) is not None
+    frontiers = sum(ref.role is Role.FRONTIER for ref in refs)
+    jobs = [
+        Job(ref, frontiers if ref.role is Role.FRONTIER else len(refs) - frontiers, tuple(archives(folder)), deep,
+            running, frozenset(skip))
+        for ref in refs
+    ]  # fmt: skip
+    total = sum(_seq(ref) for ref in refs)
+    found = run_jobs("verifying", jobs, verify_shard, total, on_progress, processes=processes)
+    checks = _merged([check for shard in found for check in shard.checks])
+    notes: list[str] = list(NOT_VERIFIED)
+    if running:
+        notes.append(WHILE_RUNNING)
+    elif Answers.name not in skip:
+        checks.append(_answers(found))
+    if any(shard.other_list for shard in found):
+        notes.append(OTHER_LIST)
+    return Report(
+        folder=str(folder),
+        checks=tuple(checks),
+        records=sum(shard.records for shard in found),
+        elapsed_ms=int((time.monotonic() - began) * 1_000),
+        deep=deep,
+        not_verified=tuple(notes),
+        decisions=sum(shard.decisions for shard in found),
+        voided=sum(shard.voided for shard in found),
+        running=running,
+    )
+
+
+def _seq(ref: ShardRef) -> int:
+    with open_shard(ref) as shard:
+        return shard.head().seq
+
+
+def _merged(found: list[Check]) -> list[Check]:
+    """The checks of all shards as one each, in the order of the catalogue."""
+    merged: list[Check] = []
+    for kind in CATALOGUE:
+        same = [check for check in found if check.name == kind.name]
+        if same:
+            problems = [problem for check in same for problem in check.problems]
+            count = sum(check.problems_count for check in same)
+            examined = sum(check.examined for check in same)
+            merged.append(Check(kind.name, kind.doc, examined, count, tuple(problems[:KEPT_MAX])))
+    return merged
+
+
+def _answers(found: list[ShardReport]) -> Check:
+    """Hold what content decided against what the frontier was told."""
+    documents = {event_id: verdict for shard in found for event_id, verdict in shard.documents.items()}
+    answers = {event_id: verdict for shard in found for event_id, verdict in shard.answers.items()}
+    wrong = [
+        f"document {event_id} ({verdict}) was answered with {answers.get(event_id, 'nothing')}"
+        for event_id, verdict in documents.items()
+        if answers.get(event_id) != verdict
+    ]
+    wrong += [f"verdict {event_id} has no document" for event_id in answers if event_id not in documents]
+    problems = tuple(Problem(Topic.CONTENT_VERDICTS.value, what) for what in wrong[:KEPT_MAX])
+    return Check(Answers.name, Answers.doc, len(documents), len(wrong), problems)
+
+
+# --- one shard -------------------------------------------------------------------------------------------------
+
+
+def verify_shard(job: Job, tick: Tick) -> ShardReport:
+    """Read one shard and hold it against every check that is not skipped."""
+    with ExitStack() as stack:
+        shard = stack.enter_context(open_shard(job.ref))
+        # One snapshot says where everything ends. With `deep` it is kept for the rows, which makes the file of a
+        # running crawl grow meanwhile.
+        snapshot = stack.enter_context(shard.store.begin())
+        live = heads.load(snapshot)
+        ends = {topic: shard.log.within(snapshot).bounds(topic, shard.partition)[1] for topic in TOPIC_IDS}
+        if not job.deep:
+            snapshot.abort()
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="frontlog-verify-")))
+        store = LmdbStore(scratch, STORE_TABLES, durability="none")
+        stack.callback(store.close)
+        return _Reading(job, shard, ends, live, store).report(snapshot, tick)
+
+
+class _Reading:
+    """The reading of one shard."""
+
+    def __init__(
+        self, job: Job, shard: OpenShard, ends: dict[str, int], live: heads.Head, scratch: LmdbStore
+    ) -> None:
+        self.job = job
+        self.shard = shard
+        self.ends = ends
+        self.live = live
+        self.faults: list[Fault] = []
+        log = shard.log
+        self.read = sum(end - log.bounds(topic, shard.partition)[0] for topic, end in ends.items())
+        role, partition = job.ref.role, shard.partition
+        self.other_list = live.psl_version not in ("", LIST_VERSION)
+        self.scene = Scene(
+            shard.name, role, partition, job.partitions, rejects=self._rejects(), fetched=self._fetched,
+            removed=self._removals(), archive=job.archive,
+        )  # fmt: skip
+        skip = job.skip | ({"routing"} if self.other_list else set[str]())
+        self.audience = Audience(self.scene, [check for check in WATCHES if check.name not in skip])
+        self.digests, self.compared, self.rows = Digests(self.scene), Live(self.scene), Rows(self.scene)
+        self.fold = Fold(scratch, self.digests)
+        self.ledger = Ledger(shard.log, partition, decision_topics(role), input_topics(role), ends)
+        self.documents: dict[str, str] = {}
+        self.answers: dict[str, str] = {}
+
+    def report(self, snapshot: Txn, tick: Tick) -> ShardReport:
+        """Read it all."""
+        decisions = 0
+        for batch in self.ledger.batches():
+            self.audience.show(batch)
+            self.fold.take(batch)
+            self._note(batch)
+            decisions += len(batch.decisions) + 1
+            tick(len(batch.decisions) + 1)
+        self.audience.end()
+        self.fold.flush()
+        self.fold.compare(self.live, self.compared)
+        if self.job.deep:
+            self.fold.compare_rows(snapshot, self.live, self.rows)
+        self._read_rest()
+        return ShardReport(
+            self.shard.name, self._checks(), self.read, decisions, self.ledger.voided, self.documents, self.answers,
+            self.other_list,
+        )  # fmt: skip
+
+    def _checks(self) -> list[Check]:
+        watches = {watch.name: watch for watch in self.audience.watches}
+        for fault in dict.fromkeys(
+            self.faults + self.ledger.faults
+        ):  # a topic that is read twice tells it twice
+            if fault.kind in watches:
+                watches[fault.kind].fault(None, fault.what, where=fault.where)
+        if "records" in watches:
+            watches["records"].examined = self.read
+        folded = [self.digests, self.compared, *([self.rows] if self.job.deep else [])]
+        return [watch.result() for watch in (*watches.values(), *folded) if watch.name not in self.job.skip]
+
+    def _note(self, batch: Taken) -> None:
+        """Remember what crosses between content and the frontier."""
+        for decision in batch.decisions:
+            if isinstance(decision.event, Document):
+                self.documents[decision.event.event_id] = decision.event.verdict.value
+        for one in batch.inputs.get(Topic.CONTENT_VERDICTS, ()):
+            if isinstance(one.event, ContentVerdict):
+                self.answers[one.event.event_id] = one.event.verdict.value
+
+    # --- topics that are read besides the decisions ------------------------------------------------------------
+
+    def _records(self, topic: str, start: int = 0) -> Iterator[Output]:
+        """The records of a topic up to where it ended; what can't be decoded is a fault of `records`."""
+        partition = self.shard.partition
+        first = self.shard.log.bounds(topic, partition)[0]
+        source = Source(self.shard.log, topic, partition, max(first, start), self.ends[topic], self.faults)
+        while (record := source.next()) is not None:
+            try:
+                yield Output(record.offset, record.timestamp_ms, decode(record.value))
+            except Undecodable as exc:
+                if topic not in input_topics(self.job.ref.role):  # those the owner will refuse
+                    self.faults.append(Fault("records", source.where(record.offset), str(exc), 0))
+
+    def _fetched(self) -> Iterator[Output]:
+        return self._records(Topic.FETCHED)
+
+    def _rejects(self) -> dict[tuple[str, int], list[Refused]]:
+        found: dict[tuple[str, int], list[Refused]] = {}
+        for one in self._records(Topic.REJECTS):
+            if isinstance(one.event, Reject):
+                found.setdefault((one.event.topic, one.event.offset), []).append(
+                    Refused(one.offset, one.event)
+                )
+        return found
+
+    def _removals(self) -> dict[str, Output]:
+        return {
+            one.event.event_id: one for one in self._records(Topic.REMOVED) if isinstance(one.event, Removed)
+        }
+
+    def _read_rest(self) -> None:
+        """Inputs that wait, and what waits in the outbox: read, so that damage shows, and their answers noted."""
+        for topic in (*input_topics(self.job.ref.role), OUTBOX):
+            for one in self._records(topic, self.live.positions.get(topic, 0)):
+                if isinstance(one.event, ContentVerdict):
+                    self.answers[one.event.event_id] = one.event.verdict.value

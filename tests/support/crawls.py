@@ -1,0 +1,300 @@
+"""Crawls of tests: in this process, or by the command line in one of its own; and proofs of what they left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from frontlog.avro.codec import Undecodable, decode
+from frontlog.avro.enums import Reason, State, Topic
+from frontlog.avro.events import BodyRef, Event, FetchResult, Transition
+from frontlog.config import Config, load
+from frontlog.fetch.archive import Archive
+from frontlog.fetch.files import LocalFiles
+from frontlog.fetch.records import read_record, verify_archive
+from frontlog.state import head as heads
+from frontlog.state.catalogue import DIGESTED, STORE_TABLES
+from frontlog.state.digest import Digest
+from frontlog.state.lmdb_store import LmdbStore
+from frontlog.state.memory_store import MemoryStore
+from frontlog.state.rows import UrlRow
+from frontlog.state.tables import Tables
+from frontlog.streams.crawl import run_crawl
+from frontlog.streams.embedded_log import EmbeddedLog
+from frontlog.streams.fold import fold_batch
+from frontlog.streams.playback import Playback
+from frontlog.streams.stop import StopSignal
+from frontlog.streams.summary import Progress, Summary
+from frontlog.streams.topics import TOPIC_IDS, Role
+from support.site import ALLOW
+
+GAP_MS = 20
+QUICK: dict[str, object] = {
+    "fetch.allow_addresses": [ALLOW],
+    "politeness.gap_ms_min": GAP_MS,
+    "politeness.gap_factor": 0,
+    "attempts.retry_ms_min": 50,
+    "log.commit_delay_ms": 2,
+    "log.durability": "none",
+    "parse.workers": 1,
+    "crawl.patience_ms": 2_000,
+}
+"""Settings of a crawl that nobody waits for. (A crash of the process loses nothing under any durability.)"""
+
+
+def config(**settings: object) -> Config:
+    """QUICK with changes; names have `__` for their dot."""
+    return load(None, QUICK | {name.replace("__", "."): value for name, value in settings.items()})
+
+
+def crawl(
+    folder: Path,
+    *seeds: str,
+    stop: StopSignal | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    **settings: object,
+) -> Summary:
+    """Crawl in this process until an end is reached."""
+    return run_crawl(folder, config(**settings), seeds, on_progress=on_progress, stop=stop or StopSignal())
+
+
+# --- the command line in a process of its own --------------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    """This process's import path for a process of its own."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def command(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "frontlog", *(str(word) for word in words)]
+
+
+def frontlog(*words: str | Path, seconds: float = 40) -> subprocess.CompletedProcess[str]:
+    """A command to its end."""
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, timeout=seconds, env=environment(), check=False
+    )
+
+
+def options(settings: dict[str, object]) -> list[str]:
+    """Settings as words of a command line."""
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+
+
+class Running:
+    """`frontlog crawl` under way; ended with the block, however that ends."""
+
+    def __init__(
+        self, folder: Path, *words: str, start: Sequence[str] = (), before: Callable[[], None] | None = None
+    ) -> None:
+        self.folder = folder
+        self._out = folder.with_name(f"{folder.name}.{time.monotonic_ns()}")
+        argv = [*start, *command("crawl", "--out", folder, *words)]
+        with self._out.with_suffix(".out").open("wb") as out, self._out.with_suffix(".err").open("wb") as err:
+            self._process = subprocess.Popen(
+                argv, stdout=out, stderr=err, env=environment(), preexec_fn=before
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def errors(self) -> str:
+        return self._out.with_suffix(".err").read_text()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The whole JSON lines on stdout so far."""
+        whole = self._out.with_suffix(".out").read_text().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        last = self.lines[-1]
+        assert last["event"] == "summary", self.errors
+        return last
+
+    def send(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float = 40) -> int:
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self.is_running:
+            self.kill()
+
+
+def children(pid: int) -> list[int]:
+    """Processes whose parent is `pid`."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (a zombie doesn't)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until(condition: Callable[[], object], *, seconds: float = 30, what: str = "it") -> None:
+    """Wait until a callable says yes."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not happen in {seconds} s"
+        time.sleep(0.01)
+
+
+# --- what is in a folder -----------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """A shard of a folder, opened to be looked at."""
+
+    name: str
+    role: Role
+    partition: int
+    store: LmdbStore
+    log: EmbeddedLog
+
+
+def parts(folder: Path) -> Iterator[Part]:
+    """The shards of a folder that no process is using in this one, one open at a time."""
+    for path in sorted((folder / "log").iterdir()):
+        role, _, number = path.name.partition("-")
+        store = LmdbStore(path, STORE_TABLES, readonly=True)
+        try:
+            yield Part(path.name, Role(role), int(number), store, EmbeddedLog(store, TOPIC_IDS))
+        finally:
+            store.close()
+
+
+def events(folder: Path, topic: Topic) -> list[Event]:
+    """The events of a topic in all partitions; what can't be decoded is left out."""
+    found: list[Event] = []
+    for part in parts(folder):
+        first = part.log.bounds(topic, part.partition)[0]
+        for record in part.log.scan(topic, part.partition, first):
+            try:
+                found.append(decode(record.value))
+            except Undecodable:
+                continue
+    return found
+
+
+def transitions(folder: Path) -> list[Transition]:
+    return [event for event in events(folder, Topic.TRANSITIONS) if isinstance(event, Transition)]
+
+
+def results(folder: Path) -> list[FetchResult]:
+    return [event for event in events(folder, Topic.FETCH_RESULTS) if isinstance(event, FetchResult)]
+
+
+def urls(folder: Path) -> dict[str, UrlRow]:
+    """Every known URL's row."""
+    found: dict[str, UrlRow] = {}
+    for part in parts(folder):
+        with part.store.begin() as txn:
+            found |= {row.url: row for _, row in Tables(txn).urls.scan()}
+    return found
+
+
+def fetched(folder: Path) -> set[str]:
+    return {url for url, row in urls(folder).items() if row.state is State.FETCHED}
+
+
+def leased(folder: Path) -> Counter[str]:
+    """How often each URL was leased."""
+    return Counter(
+        t.url for t in transitions(folder) if t.to_state is State.LEASED and t.reason is Reason.CLAIMED
+    )
+
+
+def given_back(folder: Path) -> Counter[str]:
+    """How often each URL's lease ended without a result."""
+    ends = (Reason.RELEASED, Reason.LEASE_EXPIRED)
+    return Counter(t.url for t in transitions(folder) if t.to_state is State.ELIGIBLE and t.reason in ends)
+
+
+# --- proofs ------------------------------------------------------------------------------------------------------
+
+
+def prove(folder: Path) -> None:
+    """The log rebuilds the tables, row by row and digest by digest, and everything it points at is in a whole archive."""
+    for part in parts(folder):
+        _prove_part(part)
+    prove_archive(folder)
+
+
+def _prove_part(part: Part) -> None:
+    rebuilt = MemoryStore(STORE_TABLES)
+    with rebuilt.begin(write=True) as txn:
+        tables = Tables(txn)
+        for batch in Playback(part.log, part.role, part.partition).batches():
+            tables.head = fold_batch(
+                tables, [(d.event, d.record.value) for d in batch.decisions], batch.batch, batch.written
+            )
+        tables.flush()
+        heads.save(txn, tables.head)
+        txn.commit()
+    with part.store.begin() as live, rebuilt.begin() as other:
+        for table in DIGESTED:
+            rows = list(live.scan(table))
+            assert rows == list(other.scan(table)), f"{part.name}: {table} differs from what the log gives"
+            total = Digest()
+            for key, value in rows:
+                total.add(key, value)
+            head = heads.load(live)
+            assert (total.value(), total.rows) == head.digests.get(table, (Digest().value(), 0)), (
+                f"{part.name}: {table}"
+            )
+        assert heads.load(live).log_hash == heads.load(other).log_hash, part.name
+
+
+def prove_archive(folder: Path) -> None:
+    """The archive is whole, and every body that a result points at is the one that was captured for it."""
+    assert verify_archive(folder / "archive") == []
+    files = LocalFiles(folder / "archive")
+    for result in results(folder):
+        body: BodyRef | None = result.body
+        if body is not None:
+            assert read_record(files, body).target_uri == result.requested
+
+
+def archive_of(folder: Path) -> Archive:
+    return Archive(folder / "archive", info={}, clock=lambda: 0)
+
+
+def interrupt(running: Running) -> None:
+    running.send(signal.SIGINT)
