@@ -62,8 +62,9 @@ check-types: .venv/dev.stamp ## mypy and pyright, both strict
 check-imports: .venv/dev.stamp ## each room imports only what stands below it
 	$(BIN)/lint-imports
 
-check-docs: .venv/dev.stamp ## generated pages are what the code says
+check-docs: .venv/dev.stamp ## generated pages are what the code says, and README sessions what happens
 	$(BIN)/python tools/docs.py --check
+	$(BIN)/python tools/sessions.py --check
 
 check-tests: .venv/dev.stamp ## the tests with branch coverage
 	@mkdir -p build/coverage

@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 
+from frontlog.avro import enums
 from frontlog.avro.schemas import Json, is_union, load_all
 
 PRIMITIVES = {
@@ -35,18 +36,31 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 '''
 
 
-def _type_of(schema: Json, enums: dict[str, Json]) -> tuple[str, str | None]:
+def _type_of(schema: Json) -> tuple[str, str | None]:
     """The annotation and the default (None: required) of one Avro type."""
     if is_union(schema):
-        inner, _ = _type_of(next(s for s in schema if s != "null"), enums)
+        inner, _ = _type_of(next(s for s in schema if s != "null"))
         return f"{inner} | None", "None"
     if isinstance(schema, dict):
-        inner, _ = _type_of(schema["items"], enums)
+        inner, _ = _type_of(schema["items"])
         return f"tuple[{inner}, ...]", "()"
     assert isinstance(schema, str)
     if schema in PRIMITIVES:
         return PRIMITIVES[schema]
     return schema, None
+
+
+def _default_of(kind: Json, default: Json) -> str:
+    """A field's default in the schema as Python: code that leaves a field out says what an old log says."""
+    if isinstance(kind, str) and kind in vars(enums):
+        return f"{kind}.{getattr(enums, kind).named(default).name}"
+    if kind == "bytes":
+        return repr(default.encode("latin-1"))  # Avro 1.12, "Records": code points 0-255 are the bytes
+    if isinstance(default, list):
+        assert not default, "the default of an array is the empty one"
+        return "()"
+    assert isinstance(default, str | int | float), f"no default of type {kind} is known"
+    return json.dumps(default) if isinstance(default, str) else repr(default)
 
 
 def _order(records: dict[str, Json]) -> list[str]:
@@ -69,16 +83,18 @@ def _order(records: dict[str, Json]) -> list[str]:
 def render() -> str:
     """The text of `events.py` for the schemas on disk."""
     schemas = load_all()
-    enums = {n: s for n, s in schemas.items() if s["type"] == "enum"}
+    named = {n: s for n, s in schemas.items() if s["type"] == "enum"}
     records = {n: s for n, s in schemas.items() if s["type"] == "record"}
-    parts = [HEADER.replace("ENUMS", "".join(f"    {name},\n" for name in sorted(enums)))]
+    parts = [HEADER.replace("ENUMS", "".join(f"    {name},\n" for name in sorted(named)))]
     for name in _order(records):
         lines = [
             f"\n\nclass {name}(Event, frozen=True, kw_only=True):",
             f'    """{records[name]["doc"]}"""\n',
         ]
         for field in records[name]["fields"]:
-            kind, default = _type_of(field["type"], enums)
+            kind, default = _type_of(field["type"])
+            if field.get("default") is not None:
+                default = _default_of(field["type"], field["default"])
             lines.append(f"    {field['name']}: {kind}" + (f" = {default}" if default is not None else ""))
         parts.append("\n".join(lines) + "\n")
     names = "".join(f"    {name},\n" for name in _order(records))

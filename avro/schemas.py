@@ -14,6 +14,7 @@ from fastavro.schema import fingerprint as _fingerprint
 from fastavro.schema import to_parsing_canonical_form
 
 FOLDER = Path(__file__).resolve().parent
+HISTORY = FOLDER / "history"
 NAMESPACE = "frontlog"
 Json = Any
 
@@ -60,12 +61,16 @@ def fingerprint(schema: Json) -> bytes:
     return bytes.fromhex(_fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 
+def releases(folder: Path = HISTORY) -> dict[str, dict[str, Json]]:
+    """File name → record name → inlined schema, oldest release first."""
+    found: dict[str, dict[str, Json]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        schemas = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        found[path.name] = {schema["name"]: schema for schema in schemas}
+    return found
+
+
 @cache
 def released() -> dict[bytes, Json]:
     """Every schema ever released, by fingerprint."""
-    found: dict[bytes, Json] = {}
-    for path in sorted((FOLDER / "history").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            schema = json.loads(line)
-            found[fingerprint(schema)] = schema
-    return found
+    return {fingerprint(schema): schema for release in releases().values() for schema in release.values()}

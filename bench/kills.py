@@ -139,7 +139,7 @@ def judge(bench: Bench, at: Setup, kills: Sequence[Kill], ran: Ran, found: list[
         faults += [f"at kill {one.number}: {text}" for text in _copy_faults(one)]
     facts = {
         "requests": held.requests, "asked_again": len(held.again), "owners": story.owners, "urls": len(story.rows),
-        "fetched": sum(row.state == "FETCHED" for row in story.rows.values()), "outputs": len(story.outputs), "rejects": len(story.rejects),
+        "fetched": sum(row.state == "FETCHED" for row in story.rows.values()), "outputs": len(story.outputs), "outputs_repeated": story.repeats, "rejects": len(story.rejects),
         "start_ms_min": min((c.start_ms for c in least), default=0), "gap_ms_min": min((c.gap_ms for c in least), default=0),
     }  # fmt: skip
     return Verdict(list(kills), faults, held.again, [f"differs: {t}" for t in other] + [f"reject: {t}" for t in story.rejects], facts)
@@ -160,11 +160,10 @@ def told(name: str, verdict: Verdict) -> list[str]:
     f = verdict.facts
     lines = [
         f"{name}: {len(verdict.kills)} kills, {f['owners']} owners; {f['requests']} requests, {f['fetched']} URLs fetched of {f['urls']}, "
-        f"{f['outputs']} outputs, {f['rejects']} rejects; smallest time between two starts at a host {f['start_ms_min']:.2f} ms, "
-        f"from an answer to the next request {f['gap_ms_min']:.2f} ms; {f['asked_again']} URLs were asked for again:"
+        f"{f['outputs']} outputs ({f['outputs_repeated']} of them twice), {f['rejects']} rejects; smallest time between two starts at a host {f['start_ms_min']:.2f} ms, "
+        f"from an answer to the next request {f['gap_ms_min']:.2f} ms; {f['asked_again']} URLs were asked for again (s since the crawl began):"
     ]
-    for one in verdict.again:
-        lines += [f"    {one.url}", *(f"        {line}" for line in one.lines)]
+    lines += [f"    {one.url}: {one.moves}" for one in verdict.again]
     lines += [f"  {note}" for note in verdict.notes]
     return lines + [f"  FAULT {fault}" for fault in verdict.faults]
 

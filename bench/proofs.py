@@ -92,6 +92,7 @@ def archive(folder: Path) -> list[str]:
 def settled(folder: Path, story: Story) -> list[str]:
     """Nothing is left open when a crawl has ended with nothing left to fetch."""
     faults = [f"{url} is left {row.state}" for url, row in story.rows.items() if row.state in WAITS]
+    faults += story.contradictions
     if story.open_leases:
         faults.append(f"{story.open_leases} leases are still open")
     for ref in shards_of(folder):
@@ -102,9 +103,6 @@ def settled(folder: Path, story: Story) -> list[str]:
             faults += [f"{shard.name}: {n} inputs of {topic} were not decided" for topic, n in waiting.items() if n]
             if ref.role is Role.FRONTIER and end != first:
                 faults.append(f"{shard.name}: {end - first} records are left in the outbox")
-    repeated = len(story.outputs) - len(set(story.outputs))
-    if repeated:
-        faults.append(f"{repeated} outputs on crawl.fetched have an event id that was there before")
     return faults
 
 
@@ -113,14 +111,17 @@ def compared(story: Story, wanted: Story) -> tuple[list[str], list[str]]:
     missing: list[str] = []
     other: list[str] = []
     for url in sorted({*wanted.rows, *story.rows}):
-        theirs, ours = wanted.rows.get(url), story.rows.get(url)
-        if ours is not None and theirs is not None and (ours.state, ours.reason) == (theirs.state, theirs.reason):
+        usual, row = wanted.rows.get(url), story.rows.get(url)
+        if row is not None and usual is not None and (row.state, row.reason) == (usual.state, usual.reason):
             continue
-        text = f"{url} is {_where(ours)}; undisturbed it is {_where(theirs)}"
-        if theirs is not None and theirs.state is State.FETCHED:
+        text = f"{url} is {_where(row)}; undisturbed it is {_where(usual)}"
+        if usual is not None and usual.state is State.FETCHED:
             missing.append(text)
         else:
             other.append(text)
+    ours, theirs = {e.url for e in story.outputs.values()}, {e.url for e in wanted.outputs.values()}
+    missing += [f"{url} was not given out on crawl.fetched" for url in sorted(theirs - ours)]
+    other += [f"{url} was given out on crawl.fetched; undisturbed it is not" for url in sorted(ours - theirs)]
     return missing, other
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, State, Topic
-from frontlog.avro.events import FetchResult, HostTransition, Reject, Transition
+from frontlog.avro.events import Fetched, FetchResult, HostTransition, Reject, Transition
 from frontlog.replay.folder import OpenShard, open_shard, shards_of
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
@@ -57,8 +57,12 @@ class Story:
     rows: dict[str, UrlRow] = field(default_factory=dict[str, UrlRow])
     identities: dict[str, str] = field(default_factory=dict[str, str])
     """Identity by requested spelling."""
-    outputs: list[str] = field(default_factory=list[str])
-    """Event ids on `crawl.fetched`, in order."""
+    outputs: dict[str, Fetched] = field(default_factory=dict[str, Fetched])
+    """What was given out on `crawl.fetched`, by event id."""
+    repeats: int = 0
+    """Outputs that came again after a crash, as they may (docs/adr/0006): the same id and the same content."""
+    contradictions: list[str] = field(default_factory=list[str])
+    """Outputs with the id of another and other content."""
     rejects: list[str] = field(default_factory=list[str])
     open_leases: int = 0
     owners: int = 0
@@ -88,7 +92,12 @@ def _read_shard(shard: OpenShard, story: Story) -> None:
     for event in _events(shard, Topic.FETCH_RESULTS):
         if isinstance(event, FetchResult) and event.kind is FetchKind.PAGE:
             story.identities.setdefault(event.requested, event.url)
-    story.outputs += [event.event_id for event in _events(shard, Topic.FETCHED)]  # type: ignore[attr-defined]
+    for event in _events(shard, Topic.FETCHED):
+        assert isinstance(event, Fetched)
+        before = story.outputs.setdefault(event.event_id, event)
+        story.repeats += before is not event
+        if before != event:
+            story.contradictions.append(f"output {event.event_id} was given out again with other content")
     with shard.store.begin() as txn:
         for _, row in Tables(txn).urls.scan():
             story.rows[row.url] = row
@@ -142,7 +151,7 @@ class Again(NamedTuple):
     """A URL that the server was asked for more than once: what the log says, and whether that allows it."""
 
     url: str
-    lines: list[str]
+    moves: str
     fault: str
 
 
@@ -187,18 +196,18 @@ def _assign(asked: list[Visit], leases: list[Lease]) -> tuple[dict[int, Visit], 
 
 
 def _told(requested: str, leases: list[Lease], taken: dict[int, Visit], began_ms: int) -> Again:
-    lines: list[str] = []
+    said: list[str] = []
     faults: list[str] = []
     last = max(taken, default=-1)
     for n, lease in enumerate(leases):
         visit = taken.get(n)
-        asked = f"asked at {_at(visit.start_ns // 1_000_000, began_ms)}, status {visit.status}" if visit else "not asked"
-        ended = f"{lease.why} by {lease.by} at {_at(lease.ended_ms, began_ms)}" if lease.why else "still open"
-        lines.append(f"fence {lease.fence} claimed at {_at(lease.claimed_ms, began_ms)} by {lease.owner}; {asked}; {ended}")
+        asked = f"asked {_at(visit.start_ns // 1_000_000, began_ms)}" if visit else "not asked"
+        ended = f"{lease.why} by {lease.by} {_at(lease.ended_ms, began_ms)}" if lease.why else "still open"
+        said.append(f"fence {lease.fence} claimed {_at(lease.claimed_ms, began_ms)}, {asked}, {ended}")
         if visit and n < last and not lease.lost:
             faults.append(f"fence {lease.fence} ended with {lease.why or 'nothing'} by {lease.by or 'nobody'}, and it was asked for again")
-    return Again(requested, lines, "; ".join(faults))
+    return Again(requested, "; ".join(said), "; ".join(faults))
 
 
 def _at(at_ms: int, began_ms: int) -> str:
-    return f"+{(at_ms - began_ms) / 1_000:.3f} s"
+    return f"+{(at_ms - began_ms) / 1_000:.3f}"

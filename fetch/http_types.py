@@ -4,8 +4,8 @@ A fetch ends in one of two ways, and both are facts to be logged:
 
 - `FetchResponse`: a whole head arrived. Its `reason` is `ok`, or says why the body is not whole or
   could not be decoded; what did arrive is kept, so that the archive shows it.
-- `FetchFailed`: there is no answer to keep (`response` is None), or the answer is not wanted and its
-  body was not read (`bad_type`, with the head in `response`).
+- `FetchFailed`: there is no answer to keep (`response` is None), or the answer is not wanted: `bad_type`,
+  with the head in `response` and no body, unless only the body showed the type.
 """
 
 from dataclasses import dataclass
@@ -111,12 +111,12 @@ class FetchResponse:
 
     @property
     def status(self) -> int:
-        """The status code: 100 to 999, never an interim one."""
+        """The status code: 200 to 999, since interim ones are passed over."""
         return self.head.status
 
 
 class FetchFailed(Exception):
-    """A fetch without a usable answer. `response` holds the head when one came, with an empty body."""
+    """A fetch without a usable answer. `response` is there for `bad_type` only; its body is what was read."""
 
     def __init__(
         self, reason: Reason, detail: str, timings: Timings, response: FetchResponse | None = None

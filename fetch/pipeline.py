@@ -22,6 +22,7 @@ from frontlog.avro.errors import FrontlogError, Retriable
 from frontlog.avro.events import BodyRef, Candidate, Discovery, Event, FetchResult, ParseFacts
 from frontlog.fetch.addresses import Network, choose, judge
 from frontlog.fetch.archive_writer import ArchiveWriter
+from frontlog.fetch.decoding import ACCEPT_ENCODING
 from frontlog.fetch.extension import Extension
 from frontlog.fetch.http_types import FetchFailed, FetchRequest, FetchResponse, Limits, Timings
 from frontlog.fetch.parse_job import Job, Parsed
@@ -161,7 +162,7 @@ class Pipeline:
         headers = [
             ("User-Agent", self.rules.user_agent),
             ("Accept", ACCEPT),
-            ("Accept-Encoding", "gzip, deflate, br"),
+            ("Accept-Encoding", ACCEPT_ENCODING),
         ]
         if lease.etag:
             headers.append(("If-None-Match", lease.etag))

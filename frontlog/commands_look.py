@@ -22,7 +22,7 @@ from frontlog.cli_base import (
     stdout_is_terminal,
 )
 from frontlog.errors import NO, ConfigError
-from frontlog.replay.shapes import Advance, Line, Rebuilt, Record, Report
+from frontlog.replay.shapes import Advance, Explanation, Line, Rebuilt, Record, Report
 from frontlog.wording import command, duration, many, moment, status_lines
 
 Tell: TypeAlias = Callable[[Advance], None]
@@ -137,16 +137,32 @@ def explain(url: str, folder: Path, as_json: bool) -> None:
     caused it, the policy version in force and the line of robots.txt, pattern or operator's act that decided.
     Exit code 1: the crawl knows nothing of it.
     """
-    lines = machinery.explain(folder, url)
+    found = machinery.explain(folder, url)
+    lines = explanation_lines(found)
     if as_json:
-        print_json(lines)
+        print_json(found)
     elif lines:
-        print_lines([url, *(text for line in lines for text in story_lines(line))])
-    if not lines:
-        click.echo(
-            f"frontlog: {url}: this crawl knows nothing of it; was it spelled as it was found?", err=True
-        )
+        print_lines(lines)
+    if not found.known:
+        near = f" Did it mean {' or '.join(found.near)}?" if found.near else ""
+        click.echo(f"frontlog: {found.url}: this crawl knows nothing of it.{near}", err=True)
         raise click.exceptions.Exit(NO)
+
+
+def explanation_lines(found: Explanation) -> list[str]:
+    """The story of a URL for a person: what it is now, then how it came to that."""
+    if not found.known and not found.lines:
+        return []
+    asked = f" (asked for as {found.asked})" if found.asked != found.url else ""
+    lines = [f"{found.url}{asked}"]
+    if found.known:
+        until = f", until {moment(found.until_ms)}" if found.until_ms else ""
+        lines.append(f"  {found.state} because {found.reason}; waits for {found.waits_for}{until}")
+    facts = {"its last response": found.record, "its text": found.content}
+    lines += [f"  {name}: {text}" for name, text in facts.items() if text]
+    if found.duplicates:
+        lines.append(f"  the same text: {', '.join(found.duplicates)}")
+    return [*lines, *(text for line in found.lines for text in story_lines(line))]
 
 
 def story_lines(line: Line) -> list[str]:
@@ -157,9 +173,11 @@ def story_lines(line: Line) -> list[str]:
     if line.rule:
         texts.append(f"    rule: {line.rule}")
     if line.cause:
-        what = f" {line.cause_what}" if line.cause_what else ""
-        texts.append(f"    caused by{what} at {line.cause}")
-    policy = f", under policy version {line.policy_version}" if line.policy_version else ""
+        # A cause within the crawler is no record, so there is no place to name.
+        causes = [line.cause_what, f"at {line.cause}" if "/" in line.cause or not line.cause_what else ""]
+        texts.append(f"    caused by {' '.join(cause for cause in causes if cause)}")
+    what = f": {line.policy_what}" if line.policy_what else ""
+    policy = f", under policy version {line.policy_version}{what}" if line.policy_version else ""
     if line.record:
         texts.append(f"    recorded at {line.record}, seq {line.seq}{policy}")
     return texts

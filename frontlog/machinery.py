@@ -9,7 +9,7 @@ from pathlib import Path
 
 from frontlog.avro.events import Control
 from frontlog.errors import ConfigError
-from frontlog.replay.shapes import Advance, Line, Rebuilt, Record, Report, Status
+from frontlog.replay.shapes import Advance, Explanation, Rebuilt, Record, Report, Status
 from frontlog.streams.options import Config
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import Progress, Summary
@@ -66,8 +66,8 @@ def tail(
     )
 
 
-def explain(folder: Path, url: str) -> list[Line]:
-    """The whole story of a URL, in order; empty if nothing is known of it."""
+def explain(folder: Path, url: str) -> Explanation:
+    """The whole story of a URL, in order; not `known` if the crawl has no such URL."""
     from frontlog.replay.explain import explain as job
 
     return job(folder, url)

@@ -213,7 +213,7 @@ def status_lines(status: Status) -> list[str]:
     for part in status.partitions:
         paused = ", paused" if part.paused else ""
         lines.append(
-            f"  {part.partition}: seq {part.seq:,}, owner token {part.owner_token}, "
+            f"  {part.shard or part.partition}: seq {part.seq:,}, owner token {part.owner_token}, "
             f"{many(part.inputs_waiting, 'input')} waiting{paused}"
         )
     lines.append(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from frontlog.avro.enums import PolicyAct, ScopeKind
+from frontlog.avro.enums import PolicyAct, Reason, ScopeKind, State
 from frontlog.streams.summary import StateCount, WaitingHost
 
 
@@ -89,8 +89,9 @@ class Record(msgspec.Struct, frozen=True):
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a URL's story: what happened, when, why, caused by which input, under which policy.
 
-    `record` and `cause` say where things lie, as `topic/partition/offset`; `rule` is the line of robots.txt,
-    pattern or operator's act that decided.
+    `record` and `cause` say where things lie, as `topic/partition/offset`, a cause without an input is `start`, `timer`
+    or `claim`; `rule` is the line of robots.txt, pattern or operator's act that decided, `policy_what` the policy version
+    in words.
     """
 
     at_ms: int
@@ -103,6 +104,34 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     cause_what: str = ""
     policy_version: int = 0
     rule: str = ""
+    policy_what: str = ""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The story of a URL: what is known of it now, and how it came to that, line by line.
+
+    `asked` is what was asked for, `url` the identity under the crawl's profile. `known` False: the crawl has no such
+    URL; `near` then names some that it has. `waits_for` says what must happen before it is fetched (again); `until_ms`
+    is when that is, 0: not known. `record` is where its last response lies: segment, byte, bytes. `duplicates`: URLs
+    that have the same text, the first to have it first.
+    """
+
+    asked: str
+    url: str
+    known: bool
+    lines: tuple[Line, ...] = ()
+    near: tuple[str, ...] = ()
+    rules_fired: tuple[str, ...] = ()
+    origin_key: str = ""
+    shard: str = ""
+    state: State = State.NONE
+    reason: Reason | None = None
+    waits_for: str = ""
+    until_ms: int = 0
+    record: str = ""
+    content: str = ""
+    duplicates: tuple[str, ...] = ()
+    detail: str = ""
 
 
 class Problem(msgspec.Struct, frozen=True):

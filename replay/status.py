@@ -6,10 +6,11 @@ Each shard is looked at in one snapshot, one after the other, also while a crawl
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from frontlog.avro.codec import Undecodable, decode
+from frontlog.avro.codec import decode
 from frontlog.avro.enums import PolicyAct, ScopeKind, Topic
-from frontlog.avro.events import OwnershipTaken
+from frontlog.avro.events import Event, OwnershipTaken, PartitionPaused
 from frontlog.replay.folder import OpenShard, archive_size, log_bytes, open_shard, owner_of, shards_of
 from frontlog.replay.shapes import Act, PartitionStatus, Status
 from frontlog.state import head as heads
@@ -22,6 +23,8 @@ from frontlog.streams.survey import Survey, count_content, count_urls, look_at_h
 from frontlog.streams.topics import Role, input_topics
 
 WAITING_SHOWN = 50
+WINDOW_RECORDS = 1_000
+E = TypeVar("E", bound=Event)
 _LASTING = {
     PolicyAct.BLOCK: PolicyAct.UNBLOCK, PolicyAct.PAUSE: PolicyAct.RESUME, PolicyAct.SLOW: PolicyAct.SLOW,
 }  # fmt: skip
@@ -49,7 +52,7 @@ def status(folder: Path) -> Status:
             count_urls(txn, survey)
             look_at_hosts(txn, survey, now_ms)
             leases += txn.count("leases")
-            acts |= dict.fromkeys(_acts(txn, ref.partition))
+            acts |= dict.fromkeys(_acts(shard, txn))
     waiting = sorted(survey.waiting, key=lambda host: (-host.urls, host.host))
     archive_bytes, archive_files = archive_size(folder)
     return Status(
@@ -94,20 +97,23 @@ def _partition(shard: OpenShard, txn: Txn) -> PartitionStatus:
 
 
 def _owner(shard: OpenShard, txn: Txn) -> str:
-    """The process that took the shard over last, which is in its newest OwnershipTaken."""
+    """The process that took the shard over last."""
+    found = _newest(shard, txn, OwnershipTaken)
+    return found[0].owner if found is not None else ""
+
+
+def _newest(shard: OpenShard, txn: Txn, kind: type[E]) -> tuple[E, int] | None:
+    """The newest decision of a kind on `ownership`, and its time."""
     log = shard.log.within(txn)
     first, end = log.bounds(Topic.OWNERSHIP, shard.partition)
     while end > first:
-        start = max(first, end - 1_000)
+        start = max(first, end - WINDOW_RECORDS)
         for record in reversed(log.read(Topic.OWNERSHIP, shard.partition, start, records_max=end - start)):
-            try:
-                event = decode(record.value)
-            except Undecodable:
-                continue
-            if isinstance(event, OwnershipTaken):
-                return event.owner
+            event = decode(record.value)
+            if isinstance(event, kind):
+                return event, record.timestamp_ms
         end = start
-    return ""
+    return None
 
 
 def _rejects(shard: OpenShard, txn: Txn) -> int:
@@ -115,7 +121,7 @@ def _rejects(shard: OpenShard, txn: Txn) -> int:
     return end - first
 
 
-def _acts(txn: Txn, partition: int) -> Iterator[Act]:
+def _acts(shard: OpenShard, txn: Txn) -> Iterator[Act]:
     """Operators' acts in force: of each scope the newest of its kind, unless it took another away."""
     tables = Tables(txn)
     newest: dict[tuple[bytes, PolicyAct], PolicyRow] = {}
@@ -126,5 +132,7 @@ def _acts(txn: Txn, partition: int) -> Iterator[Act]:
         if row.act is act and not (act is PolicyAct.SLOW and not row.gap_ms):
             kind, _, name = scope.decode().partition(":")
             yield Act(act, ScopeKind.named(kind), name, row.at_ms, row.gap_ms, row.actor, row.note)
-    if tables.crawl.paused:
-        yield Act(PolicyAct.PAUSE, ScopeKind.PARTITION, str(partition))
+    if tables.crawl.paused and (found := _newest(shard, txn, PartitionPaused)) is not None:
+        event, at_ms = found
+        name = str(shard.partition)
+        yield Act(PolicyAct.PAUSE, ScopeKind.PARTITION, name, at_ms, actor=event.actor, note=event.note)

@@ -16,8 +16,12 @@ _hash = xxhash.xxh3_128_intdigest
 
 
 def row_hash(key: bytes, value: bytes) -> int:
-    """The hash of one row."""
-    return _hash(b"%c%b%b" % (len(key) & 0xFF, key, value))
+    """The hash of one row: of the key's length, the key and the value. Keys of 255 bytes and more (a policy's
+    scope may be one) write the length as FF and two bytes, big endian."""
+    length = len(key)
+    if length < 0xFF:
+        return _hash(b"%c%b%b" % (length, key, value))
+    return _hash(b"\xff%b%b%b" % (length.to_bytes(2, "big"), key, value))
 
 
 class Digest:
@@ -31,12 +35,12 @@ class Digest:
 
     def add(self, key: bytes, value: bytes) -> None:
         """A row came."""
-        self.total += _hash(b"%c%b%b" % (len(key) & 0xFF, key, value))
+        self.total += row_hash(key, value)
         self.rows += 1
 
     def remove(self, key: bytes, value: bytes) -> None:
         """A row went."""
-        self.total -= _hash(b"%c%b%b" % (len(key) & 0xFF, key, value))
+        self.total -= row_hash(key, value)
         self.rows -= 1
 
     def value(self) -> bytes:

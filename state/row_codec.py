@@ -36,7 +36,7 @@ def build(cls: type[Any], widths: dict[str, str]) -> Codec:
             down.append(f"row.{name}")
         else:
             variable.append(name)
-            read[name] = (_VARIABLE.get(kind, _JOINED)[1]).format(name)
+            read[name] = _VARIABLE.get(hints[name], _JOINED)[1].format(name)
             continue
         names_fixed.append(name)
     layout = struct.Struct(">" + codes + "I" * len(variable))

@@ -36,7 +36,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The row of its bytes; raises struct.error or ValueError when they are not one."""
+        """The row of its bytes; raises struct.error, ValueError or IndexError when they are not one."""
         row: Self = cls.CODEC[1](data)
         return row
 

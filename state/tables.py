@@ -33,6 +33,13 @@ from frontlog.state.store import Txn
 R = TypeVar("R", bound=Row)
 
 
+def _decoded(row: type[R], table: str, key: bytes, data: bytes) -> R:
+    try:
+        return row.decode(data)
+    except (struct.error, ValueError, IndexError) as exc:
+        raise Corrupt(f"row {key.hex()} of table {table} cannot be read ({exc}); rebuild the tables") from exc
+
+
 class RowTable(Generic[R]):
     """A table of typed rows with a write-back cache."""
 
@@ -54,7 +61,7 @@ class RowTable(Generic[R]):
         except KeyError:
             pass
         data = self._txn.get(self.name, key)
-        row = None if data is None else self._decode(key, data)
+        row = None if data is None else _decoded(self._row, self.name, key, data)
         self._cache[key] = row
         self._old[key] = data
         return row
@@ -76,7 +83,7 @@ class RowTable(Generic[R]):
         """Rows with start <= key < stop in key order. Do not write this table while iterating."""
         self.flush()
         for key, data in self._txn.scan(self.name, start, stop):
-            yield key, self._decode(key, data)
+            yield key, _decoded(self._row, self.name, key, data)
 
     def flush(self) -> None:
         """Write the changed rows to the store and move the digest."""
@@ -97,14 +104,6 @@ class RowTable(Generic[R]):
         self._dirty.clear()
         if out:
             self._txn.put_many(self.name, out)
-
-    def _decode(self, key: bytes, data: bytes) -> R:
-        try:
-            return self._row.decode(data)
-        except (struct.error, ValueError, IndexError) as exc:
-            raise Corrupt(
-                f"row {key.hex()} of table {self.name} cannot be read ({exc}); rebuild the tables"
-            ) from exc
 
 
 class IndexTable:
@@ -179,7 +178,7 @@ class Tables:
         """What holds for the whole partition."""
         if self._marks is None:
             data = self.marks.get(b"crawl")
-            self._marks = MarksRow() if data is None else MarksRow.decode(data)
+            self._marks = MarksRow() if data is None else _decoded(MarksRow, self.marks.name, b"crawl", data)
         return self._marks
 
     def put_crawl(self, row: MarksRow) -> None:

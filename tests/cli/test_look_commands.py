@@ -15,8 +15,8 @@ from frontlog.avro.enums import Topic
 from frontlog.cli import main
 from frontlog.commands_look import record_line, story_lines, teller
 from frontlog.crawl_folder import configure
-from frontlog.replay.shapes import Advance, Line, Rebuilt, Record, Report, Status
-from support.shapes import LINES, RECORD, STATUS, report
+from frontlog.replay.shapes import Advance, Explanation, Rebuilt, Record, Report, Status
+from support.shapes import LINES, RECORD, STATUS, STORY, report
 
 
 @pytest.fixture
@@ -103,19 +103,24 @@ def test_a_record_for_a_person_leaves_out_what_says_nothing() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_explain_tells_the_story_or_says_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explain(_: Path, url: str) -> list[Line]:
-        return LINES if url == "http://h/private/" else []
+    def explain(_: Path, url: str) -> Explanation:
+        near = ("http://h/nine",)
+        return STORY if url == STORY.asked else Explanation(asked=url, url=url, known=False, near=near)
 
     monkeypatch.setattr(machinery, "explain", explain)
-    told = frontlog("explain", "http://h/private/", "-C", "c")
+    told = frontlog("explain", "http://h/private", "-C", "c")
     assert told.exit_code == 0
-    assert told.stdout.splitlines()[0] == "http://h/private/"
+    assert told.stdout.splitlines()[:2] == [
+        "http://h/private/ (asked for as http://h/private)",
+        "  BLOCKED because robots_denied; waits for a newer policy version that allows it",
+    ]
     assert "rule: line 3: Disallow: /private/" in told.stdout
-    assert len(json.loads(frontlog("explain", "http://h/private/", "-C", "c", "--json").stdout)) == 2
+    shown = json.loads(frontlog("explain", "http://h/private", "-C", "c", "--json").stdout)
+    assert (shown["known"], len(shown["lines"])) == (True, 2)
     unknown = frontlog("explain", "http://h/none", "-C", "c")
     assert (unknown.exit_code, unknown.stdout) == (1, "")
-    assert "knows nothing of it" in unknown.stderr
-    assert frontlog("explain", "http://h/none", "-C", "c", "--json").stdout == "[]\n"
+    assert "knows nothing of it. Did it mean http://h/nine?" in unknown.stderr
+    assert not json.loads(frontlog("explain", "http://h/none", "-C", "c", "--json").stdout)["known"]
 
 
 def test_a_long_look_tells_a_person_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

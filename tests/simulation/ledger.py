@@ -49,7 +49,7 @@ NOT_OURS = frozenset({
 
 def identity_of(href: str) -> str:
     """The identity of an href of the synthetic web, whose URLs have no other equal spellings."""
-    return href.replace("%7E", "~").removesuffix("?")
+    return href.partition("#")[0].replace("%7E", "~").removesuffix("?")
 
 
 @dataclass
@@ -135,6 +135,7 @@ class Ledger:
         self.beliefs: dict[str, Belief] = defaultdict(Belief)
         self.leases: dict[str, LeaseNote] = {}
         self.lease_of_host: dict[str, str] = {}
+        self.every_lease: dict[str, LeaseNote] = {}
         self.accepted: dict[str, FetchResult] = {}
         """Attempt → its result, where that was decided and counted."""
         self.discovered: dict[str, int] = {}
@@ -238,8 +239,9 @@ class Ledger:
                 note.failures += own
             if event.cause_topic != "claim":
                 self._give_back(host)
-        if event.to_state is State.FETCHED or (event.to_state is State.ELIGIBLE and not event.attempts):
-            note.tries, note.failures = (0, 0) if event.from_state is not State.LEASED or event.to_state is State.FETCHED else (note.tries, note.failures)
+        anew = event.to_state is State.ELIGIBLE and event.from_state is not State.LEASED and not event.attempts
+        if event.to_state is State.FETCHED or anew:
+            note.tries = note.failures = 0
         if event.to_state is State.LEASED and event.from_state is State.ELIGIBLE and event.clock is not None:
             attempt = f"{shard.partition}-{event.owner_token}-{event.fence} {event.url}"
             self._lease(
@@ -247,7 +249,7 @@ class Ledger:
             )
         elif event.to_state is State.LEASED and event.from_state is State.LEASED:
             attempt = self.lease_of_host[host]
-            self.leases[attempt] = self.leases[attempt]._replace(deadline_ms=event.deadline_ms)
+            self._lease(self.leases[attempt]._replace(deadline_ms=event.deadline_ms))
         note.state, note.reason, note.fence, note.detail = event.to_state, event.reason, event.fence, event.detail
         note.deadline_ms, note.due_ms = event.deadline_ms, event.due_ms
         if event.reason is Reason.REDIRECTED and event.to_state is State.ELIGIBLE and event.result is not None:
@@ -272,7 +274,7 @@ class Ledger:
         shard.clocks[event.host] = event.clock
 
     def _lease(self, lease: LeaseNote) -> None:
-        self.leases[lease.attempt] = lease
+        self.leases[lease.attempt] = self.every_lease[lease.attempt] = lease
         self.lease_of_host[lease.host] = lease.attempt
 
     def _give_back(self, host: str) -> None:

@@ -139,13 +139,9 @@ class _Maker:
             base = base_of(origin)
             own = [url for url in self.urls if url.startswith(f"{base}/")]
             for url in own:
-                target = url[len(base) :]
-                page = self._page(url, target, own)
-                host.targets.setdefault(target, page)
-                if "~" in target:
-                    host.targets.setdefault(target.replace("~", "%7E"), page)
-                if target == "/q?":
-                    host.targets.setdefault("/q", page)
+                page = self._page(url, url[len(base) :], own)
+                for spelling in (url, url.replace("~", "%7E"), url.removesuffix("?")):
+                    host.pages.setdefault(spelling, page)
 
     def _page(self, url: str, target: str, own: list[str]) -> Page:
         rng = self.rng

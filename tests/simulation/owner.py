@@ -13,7 +13,6 @@ from frontlog.avro.events import Candidate, Event
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.http_types import Limits
 from frontlog.fetch.pipeline import Pipeline, Rules
-from frontlog.fetch.warc import warcinfo_fields
 from frontlog.processors.leased import Lease
 from frontlog.streams.clock import SystemClock
 from frontlog.streams.embedded import EmbeddedHost
@@ -33,6 +32,7 @@ LIMITS = Limits(
     decoded_bytes_max=2 * BODY_BYTES_MAX, types=("text/html", "application/xhtml+xml", "text/plain"),
 )  # fmt: skip
 SLOTS = 8
+WARC_INFO = {"software": "simulation"}
 
 
 class Post:
@@ -112,7 +112,7 @@ class Owner:
         )
         self.host = SimHost(self, config)
         self.archive = Archive(
-            SimFiles(disk.files, self.damage), info=warcinfo_fields(software="simulation"), clock=self.clock.now_ms,
+            SimFiles(disk.files, self.damage), info=WARC_INFO, clock=self.clock.now_ms,
             segment_bytes_max=20_000, segment_age_ms_max=60_000,
         )  # fmt: skip
         self.writer = SimArchiveWriter(self.archive)

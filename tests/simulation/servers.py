@@ -6,13 +6,14 @@ its connection was closed, whatever the crawler noted.
 
 import gzip
 import zlib
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from frontlog.avro.enums import FetchKind
+from frontlog.avro.enums import FetchKind, Reason
+from frontlog.avro.events import FetchResult
 from simulation.maker import html_of
 from simulation.web import (
     CONNECTING,
@@ -22,13 +23,17 @@ from simulation.web import (
     Kind,
     Page,
     RobotsAnswer,
+    RobotsFile,
     Trouble,
     Web,
     origin_of,
-    split_origin,
     split_url,
 )
 
+HOST_FAILURES = frozenset({
+    Reason.TIMEOUT, Reason.CONNECTION_REFUSED, Reason.CONNECTION_RESET, Reason.NO_ROUTE, Reason.TLS_FAILED,
+})  # fmt: skip
+"""Results that speak of a host (DESIGN §6)."""
 BODY_BYTES_MAX = 65_536
 HEADER_BYTES_MAX = 8_192
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -44,6 +49,9 @@ class Answer(NamedTuple):
     first_byte_ms: int = 20
     trouble: Trouble | None = None
     retry_ms: int | None = None
+    """What a usable Retry-After in seconds means."""
+    retry_at_s: float | None = None
+    """What one that is a date means."""
     cut: bool = False
 
 
@@ -77,9 +85,13 @@ class Servers:
         self.now = now
         self.watch: Callable[[Served], None] = lambda served: None
         self.record: dict[str, Served] = {}
-        self.last_of_host: dict[str, Served] = {}
+        self.history: dict[str, list[Served]] = defaultdict(list)
+        """By host, in the order in which requests ended."""
+        self.last_of_address: dict[tuple[int, str], Served] = {}
         self.open: list[Served] = []
         self.asked: Counter[str] = Counter()
+        self.files: dict[bytes, RobotsFile] = {}
+        """Every robots file that was ever sent, by its bytes."""
         self._rng = rng
 
     def begin(self, attempt: str, kind: FetchKind, url: str, host: str, address: str, process: int) -> Served:
@@ -94,20 +106,41 @@ class Servers:
 
     def end(self, served: Served) -> None:
         """The connection is closed; the request had ended when its last byte was sent, if that is earlier."""
-        if served.ended_s is None:
-            served.ended_s = min(self.now(), served.due_s)
-        if served in self.open:
-            self.open.remove(served)
+        if served not in self.open:
+            return
+        self.open.remove(served)
+        served.ended_s = min(self.now(), served.due_s)
+        if served.ours:
+            self.history[served.host].append(served)
+            self.last_of_address[self.web.hosts[served.host].partition, served.address] = served
 
     def busy(self) -> list[Served]:
         """Attempts that have not ended yet."""
-        return [s for s in self.open if s.ours and min(s.due_s, s.ended_s or s.due_s) > self.now()]
+        return [s for s in self.open if s.ours and s.due_s > self.now()]
 
     def disown(self, process: int) -> None:
-        """A process was replaced: what it does from now on is its own affair, and is judged apart."""
-        for served in self.record.values():
-            if served.process == process and served in self.open:
-                self.end(served)
+        """A process is gone or replaced: its connections are closed."""
+        for served in [s for s in self.open if s.process == process]:
+            self.end(served)
+
+    def last(self, host: str) -> Served | None:
+        """The last request to a host that has ended."""
+        return self.history[host][-1] if self.history[host] else None
+
+    def strikes(self, host: str, accepted: Mapping[str, FetchResult]) -> int:
+        """How many answers in a row, of those that the log took in, said that a host is in trouble."""
+        count = 0
+        for served in reversed(self.history[host]):
+            result = accepted.get(served.attempt)
+            if result is not None and result.status not in (429, 503) and result.reason not in HOST_FAILURES:
+                break
+            count += result is not None
+        return count
+
+    def target_of(self, served: Served) -> str:
+        """Where a robots file's redirect leads."""
+        location = served.robots.location if served.robots is not None else ""
+        return location if "://" in location else f"{split_url(served.url)[0]}{location}"
 
     # --- answers ----------------------------------------------------------------------------------------------
 
@@ -120,11 +153,10 @@ class Servers:
         trouble = host.trouble.at(now)
         if trouble is not None and trouble not in LIMITING:
             return Answer(trouble=trouble)
-        base, target = split_url(served.url)
         self.asked[served.url] += 1
         if served.kind is FetchKind.ROBOTS:
-            return self._robots(served, host, target, trouble)
-        return self._page(served, host.page(target, base), trouble)
+            return self._robots(served, host, split_url(served.url)[1], trouble)
+        return self._page(served, host.page(served.url), trouble)
 
     def _robots(self, served: Served, host: Host, target: str, trouble: Trouble | None) -> Answer:
         said = host.alternates.get(target)
@@ -141,6 +173,8 @@ class Servers:
             return troubled(said.trouble, 30)
         headers = [("Cache-Control", said.cache_control)] if said.cache_control else []
         headers += [("Location", said.location)] if said.location else []
+        if said.file is not None:
+            self.files[said.file.body] = said.file
         body = said.file.body if said.file is not None else b"nothing"
         answer = page_answer(said.status, "text/plain", body, 10, headers)
         return answer._replace(cut=said.lie == "cut")
@@ -162,21 +196,23 @@ class Servers:
 
     def _limit(self, trouble: Trouble) -> Answer:
         """429 or 503 with one of the forms of Retry-After."""
-        text, meant_ms = self._retry_after()
+        text, meant_ms, at_s = self._retry_after()
         headers = [("Retry-After", text)] if text is not None else []
         status = 429 if trouble is Trouble.LIMIT_429 else 503
-        return page_answer(status, "text/html", b"not now", 10, headers)._replace(retry_ms=meant_ms)
+        return page_answer(status, "text/html", b"not now", 10, headers)._replace(retry_ms=meant_ms, retry_at_s=at_s)
 
-    def _retry_after(self) -> tuple[str | None, int | None]:
-        """(header or None, what it means in ms; None: nothing usable)."""
+    def _retry_after(self) -> tuple[str | None, int | None, float | None]:
+        """(header or None, what it means as a wait in ms, or as a moment; neither: nothing usable)."""
         rng = self._rng
         seconds = rng.choice((1, 3, 10, 45))
-        at_s = START_MS / 1_000 + self.now() + seconds
-        forms: tuple[tuple[str | None, int | None], ...] = (
-            (str(seconds), seconds * 1_000), (f"  {seconds} ", seconds * 1_000), (f"{seconds}.5", seconds * 1_000 + 500),
-            (http_date(at_s, 0), seconds * 1_000), (http_date(at_s, 1), seconds * 1_000), (http_date(at_s, 2), seconds * 1_000),
-            (http_date(at_s - 600, 0), None), ("0", None), ("-5", None), ("", None), ("soon", None), (None, None),
-            ("99999999999999999999", 600_000), ("700", 600_000), ("Sun, 31 Foo 2026 99:99:99 GMT", None),
+        at_s = self.now() + seconds
+        date_s = START_MS / 1_000 + at_s
+        forms: tuple[tuple[str | None, int | None, float | None], ...] = (
+            (str(seconds), seconds * 1_000, None), (f"  {seconds} ", seconds * 1_000, None),
+            (f"{seconds}.5", seconds * 1_000 + 500, None), (http_date(date_s, 0), None, at_s), (http_date(date_s, 1), None, at_s),
+            (http_date(date_s, 2), None, at_s), (http_date(date_s - 600, 0), None, None), ("0", None, None), ("-5", None, None),
+            ("", None, None), ("soon", None, None), (None, None, None), ("99999999999999999999", 600_000, None),
+            ("700", 600_000, None), ("Sun, 31 Foo 2026 99:99:99 GMT", None, None),
         )  # fmt: skip
         return rng.choice(forms)
 
@@ -267,6 +303,3 @@ def unchanged(answer: Answer, etag: str) -> Answer:
         return Answer(f"HTTP/1.1 304 X\r\nETag: {etag}\r\n\r\n".encode(), b"", 304, answer.first_byte_ms)
     return answer
 
-
-def partition_of_origin(web: Web, origin_key: str) -> int:
-    return web.hosts[split_origin(origin_key)[1]].partition

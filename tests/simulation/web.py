@@ -166,7 +166,7 @@ class Names(NamedTuple):
 
 @dataclass
 class Host:
-    """A host name with all that it serves. `targets`: path and query → page; `robots`: origin_key → answers."""
+    """A host name with all that it serves. `pages`: absolute URL → page; `robots`: origin_key → answers."""
 
     name: str
     site: str
@@ -174,19 +174,18 @@ class Host:
     origins: tuple[str, ...]
     names: Timeline[Names]
     robots: dict[str, Timeline[RobotsAnswer]] = field(default_factory=dict[str, Timeline[RobotsAnswer]])
-    targets: dict[str, Page] = field(default_factory=dict[str, Page])
+    pages: dict[str, Page] = field(default_factory=dict[str, Page])
     alternates: dict[str, RobotsAnswer] = field(default_factory=dict[str, RobotsAnswer])
     trouble: Timeline[Trouble | None] = field(default_factory=lambda: Timeline[Trouble | None](None))
     connect_ms: int = 5
     keeps_old_address: bool = True
 
-    def page(self, target: str, base: str) -> Page | None:
-        """The page at a path and query; a trap has as many as are asked for."""
-        if target.startswith(TRAP) and target in self.targets:
-            return self.targets[target]
-        if target.startswith(TRAP) and self.targets.get(TRAP + "0") is not None:
+    def page(self, url: str) -> Page | None:
+        """The page at a URL; a trap has as many as are asked for."""
+        base, target = split_url(url)
+        if target.startswith(TRAP) and url not in self.pages and f"{base}{TRAP}0" in self.pages:
             return trap_page(base, target)
-        return self.targets.get(target)
+        return self.pages.get(url)
 
 
 def trap_page(base: str, target: str) -> Page:
@@ -211,9 +210,8 @@ class Web:
 
     def page(self, url: str) -> Page | None:
         """The page at an absolute URL, if there is one."""
-        base, target = split_url(url)
         host = self.hosts.get(split_origin(origin_of(url))[1])
-        return host.page(target, base) if host is not None else None
+        return host.page(url) if host is not None else None
 
     def knows(self, url: str) -> bool:
         """Whether anything in this web leads to a spelling."""

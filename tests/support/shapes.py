@@ -1,7 +1,17 @@
 """Progress, summary, status and report with something in every field, for tests of what is shown."""
 
 from frontlog.avro.enums import PolicyAct, Reason, ScopeKind, State
-from frontlog.replay.shapes import Act, Check, Line, PartitionStatus, Problem, Record, Report, Status
+from frontlog.replay.shapes import (
+    Act,
+    Check,
+    Explanation,
+    Line,
+    PartitionStatus,
+    Problem,
+    Record,
+    Report,
+    Status,
+)
 from frontlog.streams.summary import End, Phase, Progress, StateCount, Summary, WaitingHost
 
 NOW_MS = 1_796_050_800_000  # 2026-11-30T15:00:00Z
@@ -52,6 +62,12 @@ LINES = [
     Line(at_ms=NOW_MS + 5, what="DISCOVERED -> BLOCKED", why="robots_denied", detail="Disallow",
          record="transitions/2/17", seq=5, policy_version=3, rule="line 3: Disallow: /private/"),
 ]  # fmt: skip
+
+
+STORY = Explanation(
+    asked="http://h/private", url="http://h/private/", known=True, lines=tuple(LINES), origin_key="http://h:80",
+    state=State.BLOCKED, reason=Reason.ROBOTS_DENIED, waits_for="a newer policy version that allows it",
+)  # fmt: skip
 
 
 def report(*, problems: int = 0) -> Report:

@@ -1,0 +1,215 @@
+"""What happens when a fault strikes, and what is put right when they stop."""
+
+from frontlog.avro.codec import decode
+from frontlog.avro.enums import SourceKind, Topic
+from frontlog.avro.events import Discovery, LeaseExtension
+from frontlog.streams.batching import Offered
+from frontlog.streams.embedded_log import EmbeddedLog
+from frontlog.streams.records import NewRecord
+from frontlog.streams.topics import TOPIC_IDS, Role, shard_name
+from simulation.ending import Whole, is_wronged
+from simulation.plan import Fault, FaultEvent
+from simulation.simulation import Simulation
+
+CALM_POLL_S = 10.0
+WISHES = ("pause", "resume", "block", "unblock", "slow", "recrawl", "seed")
+QUIET_S = 400.0
+"""After so long, what was given up is asked for again."""
+
+
+class Faults:
+    """Does to a simulation what its plan says."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self.rng = sim.plan.rng("faults")
+
+    def strike(self, event: FaultEvent) -> None:
+        """One fault."""
+        self.rng = self.sim.plan.rng(event.name)
+        getattr(self, f"_{event.kind.name.lower()}")(event.amount)
+
+    # --- deaths -----------------------------------------------------------------------------------------------
+
+    def _crash(self, amount: float) -> None:
+        self.sim.kill_owner(restart_s=0.05 + 5 * amount)
+
+    def _crash_write(self, amount: float) -> None:
+        if self.sim.owner is not None:
+            self.sim.owner.damage.dies_in = 1 + int(150 * amount * amount)
+
+    def _power(self, amount: float) -> None:
+        self.sim.kill_owner(restart_s=1 + 5 * amount)
+        self.sim.disk.files.crash(int(3_000 * amount) if amount > 0.3 else 0)
+
+    def _stop(self, amount: float) -> None:
+        if self.sim.owner is not None:
+            self.sim.owner.stopping = True
+
+    def _takeover(self, amount: float) -> None:
+        """The owner is stopped where it is; another one starts; the first one wakes up."""
+        sim, owner = self.sim, self.sim.owner
+        if owner is None or sim.others or not owner.opened or owner.ended:
+            return
+        owner.loop.freeze()
+        owner.replaced = True
+        sim.servers.disown(owner.number)
+        sim.owner = None
+        sim.others.append(owner)
+        sim.later(0.2, sim.start_owner)
+        sim.later(1 + 40 * amount, lambda: self._wake(owner.number))
+
+    def _wake(self, number: int) -> None:
+        for other in self.sim.others:
+            if other.number == number:
+                self.sim.note(f"owner {number} wakes up")
+                other.loop.thaw()
+
+    # --- disks and clocks -------------------------------------------------------------------------------------
+
+    def _full_log(self, amount: float) -> None:
+        if self.sim.owner is not None:
+            damage = self.sim.owner.damage
+            damage.full_until_s = self.sim.scheduler.now + 20 * amount
+            damage.full_at_put = int(amount * 1_000) % 40
+
+    def _full_archive(self, amount: float) -> None:
+        if self.sim.owner is not None:
+            self.sim.owner.damage.archive_full_until_s = self.sim.scheduler.now + 60 * amount
+
+    def _slow_store(self, amount: float) -> None:
+        if self.sim.owner is not None:
+            damage = self.sim.owner.damage
+            damage.slow_until_s = self.sim.scheduler.now + 10
+            damage.slow_s = 6 * amount**4 + 0.05
+
+    def _clock_step(self, amount: float) -> None:
+        self.sim.step_clock((amount - 0.5) * (2_000 if amount > 0.8 or amount < 0.2 else 20))
+
+    # --- inputs -----------------------------------------------------------------------------------------------
+
+    def _late(self, amount: float) -> None:
+        self.sim.post.late_s.append(60 * amount**2)
+
+    def _misroute(self, amount: float) -> None:
+        self.sim.post.misroute += 1 + int(3 * amount)
+
+    def _lost_parser(self, amount: float) -> None:
+        if self.sim.owner is not None:
+            self.sim.owner.parsers_lost += 1 + int(3 * amount)
+
+    def _repeat(self, amount: float) -> None:
+        """An input of the past comes once more, maybe at a wrong partition. (Wishes of people aren't repeated: the same
+        wish again is a new wish.)"""
+        sim = self.sim
+        if sim.owner is None or not sim.owner.opened or sim.owner.ended:
+            return
+        choice = [
+            (name, topic, shard.partition, end)
+            for name, shard in sorted(sim.ledger.shards.items())
+            for topic, end in sorted(shard.read.items())
+            if end and topic in (Topic.DISCOVERIES, Topic.FETCH_RESULTS, Topic.CANDIDATES, Topic.CONTENT_VERDICTS)
+        ]  # fmt: skip
+        if not choice:
+            return
+        name, topic, partition, end = choice[int(amount * len(choice))]
+        offset = self.rng.randrange(end)
+        record = EmbeddedLog(sim.disk.store(name), TOPIC_IDS).read(topic, partition, offset, records_max=1)[0]
+        event = decode(record.value)
+        if isinstance(event, Discovery) and event.source_kind in (SourceKind.SEED, SourceKind.OPERATOR):
+            return
+        if isinstance(event, LeaseExtension):
+            return
+        runners = sim.owner.host.runners
+        number = len(runners) - 1 if topic == Topic.CANDIDATES else partition
+        if topic != Topic.CANDIDATES and self.rng.random() < 0.25:
+            number = self.rng.randrange(sim.plan.partitions)
+        sim.note(f"{topic}@{offset} of {name} comes again, at {number}: {type(event).__name__}")
+        _within(sim, lambda: runners[number].offer(Offered(Topic.named(topic), record.key, record.value), None))
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    def _operator(self, amount: float) -> None:
+        cmd = WISHES[int(amount * len(WISHES))]
+        host = self.rng.choice(sorted(self.sim.web.hosts.values(), key=lambda h: h.name))
+        scopes = (f'{{"host": "{host.name}"}}', f'{{"site": "{host.site}"}}', f'{{"origin": "{host.origins[0]}"}}')
+        target = self.rng.choice((*scopes, f'{{"partition": {host.partition}}}', "{}"))
+        partition = host.partition
+        if cmd in ("recrawl", "seed"):
+            known = sorted(self.sim.ledger.urls) or self.sim.web.seeds
+            url = self.rng.choice(known)
+            self.wish(self.rng.randrange(self.sim.plan.partitions), f'{{"cmd": "{cmd}", "urls": ["{url}"], "actor": "sim"}}')
+            return
+        if cmd == "slow":
+            gap = self.rng.choice((0, 2_500, 7_000))
+            self.wish(partition, f'{{"cmd": "slow", "target": {scopes[0]}, "gap_ms": {gap}, "actor": "sim"}}')
+            return
+        if "partition" in target and cmd in ("block", "unblock"):
+            target = scopes[0]
+        for number in range(self.sim.plan.partitions) if target == "{}" else (partition,):
+            self.wish(number, f'{{"cmd": "{cmd}", "target": {target}, "actor": "sim"}}')
+
+    def wish(self, partition: int, text: str) -> None:
+        """Append a control record, as another process does."""
+        sim, name = self.sim, shard_name(Role.FRONTIER, partition)
+        sim.note(f"control/{partition}: {text}")
+        store = sim.disk.store(name)
+        with store.begin(write=True) as txn:
+            EmbeddedLog(store, TOPIC_IDS).within(txn).append(Topic.CONTROL, partition, [NewRecord(0, b"", text.encode())])
+            txn.commit()
+        sim.check_commit(sim.ledger.shard(name, Role.FRONTIER, partition), replaced=False, owner=None)
+
+    # --- calm -------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """From now on nothing fails that isn't so for good, and operators take back what they did."""
+        from frontlog.streams import shard_runner
+
+        sim = self.sim
+        sim.calm = True
+        sim.note("the faults stop")
+        shard_runner.POLL_S = CALM_POLL_S
+        sim.post.late_s.clear()
+        sim.post.misroute = 0
+        for process in (sim.owner, *sim.others):
+            if process is not None:
+                process.tick_s = 3.0
+                process.parsers_lost = process.damage.dies_in = 0
+                process.damage.full_until_s = process.damage.archive_full_until_s = process.damage.slow_until_s = 0.0
+        for other in sim.others:
+            other.loop.thaw()
+        for partition in range(sim.plan.partitions):
+            self._take_back(partition)
+        sim.later(QUIET_S, self._ask_again)
+
+    def _take_back(self, partition: int) -> None:
+        shard = self.sim.ledger.shards.get(shard_name(Role.FRONTIER, partition))
+        if shard is None:
+            return
+        if shard.paused:
+            self.wish(partition, f'{{"cmd": "resume", "target": {{"partition": {partition}}}, "actor": "sim"}}')
+        for acts, cmd in ((shard.pauses, "resume"), (shard.blocks, "unblock")):
+            for (kind, scope), act in sorted(acts.items()):
+                if act in ("pause", "block"):
+                    target = f'{{"{kind.value}": "{scope}"}}' if scope else "{}"
+                    self.wish(partition, f'{{"cmd": "{cmd}", "target": {target}, "actor": "sim"}}')
+
+    def _ask_again(self) -> None:
+        """What was given up while things failed, and would be fetched now, is asked for by an operator."""
+        sim = self.sim
+        whole = Whole(sim.ledger, sim.servers, sim.web, sim.settings, sim.disk)
+        wronged = sorted(url for url, note in sim.ledger.urls.items() if is_wronged(whole, url, note))
+        for url in wronged:
+            partition = sim.web.host_of(sim.ledger.urls[url].origin_key).partition
+            self.wish(partition, f'{{"cmd": "recrawl", "urls": ["{url}"], "actor": "sim"}}')
+        if wronged or sim.owner is None or not sim.owner.idle():
+            sim.later(QUIET_S, self._ask_again)
+
+
+def _within(sim: Simulation, call: "object") -> None:
+    """Call into the owner from its own loop."""
+    assert sim.owner is not None
+    sim.owner.loop.call_soon(call)  # type: ignore[arg-type]
+
+
+EVERY = frozenset(Fault)
