@@ -10,8 +10,6 @@ from frontlog.avro.enums import Topic
 from frontlog.replay.folder import open_shard, shards_of
 from frontlog.state.catalogue import LOG
 
-from bench.synthweb import ROOT
-
 UNLIMITED = ("politeness.gap_ms_min=0", "politeness.gap_factor=0")
 """Politeness set so that it doesn't limit; one request at a time to a host stays."""
 FRONTLOG = (sys.executable, "-m", "frontlog")
@@ -77,4 +75,6 @@ def stored(folder: Path) -> Stored:
             for topic in Topic:
                 first, end = shard.log.bounds(topic, shard.partition)
                 records[topic.value] = records.get(topic.value, 0) + end - first
-    return Stored(file_bytes, log_bytes, used_bytes - log_bytes, {t: n for t, n in records.items() if n}, urls)
+    return Stored(
+        file_bytes, log_bytes, used_bytes - log_bytes, {t: n for t, n in records.items() if n}, urls
+    )

@@ -40,7 +40,7 @@ class Mounted:
     """A file system of its own; a file of ballast fills it."""
 
     kind = "tmpfs"
-    program = (sys.executable, "-m", "frontlog")
+    program: tuple[str, ...] = (sys.executable, "-m", "frontlog")
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -72,7 +72,7 @@ class Quota:
     """A file that says "full" to a crawl that runs through this module."""
 
     kind = "quota"
-    program = (sys.executable, "-m", "bench.disk")
+    program: tuple[str, ...] = (sys.executable, "-m", "bench.disk")
 
     def __init__(self, folder: Path) -> None:
         self._flag = folder.with_name(f"{folder.name}.full")

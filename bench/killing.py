@@ -12,15 +12,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from frontlog.avro.errors import FrontlogError
-from frontlog.replay.folder import open_shard, shards_of
-from frontlog.state import keys
-from frontlog.streams.topics import Role
-
 from bench.crawling import Said, crawl_arguments, said
 from bench.disk import Disk
 from bench.measure import descendants
 from bench.synthweb import ROOT, Missing
+from frontlog.avro.errors import FrontlogError
+from frontlog.replay.folder import open_shard, shards_of
+from frontlog.state import keys
+from frontlog.streams.topics import Role
 
 ORPHAN_S = 10.0
 END_S = 600.0
@@ -61,7 +60,11 @@ class Kill(NamedTuple):
 
     def line(self) -> str:
         """For people."""
-        leases = f"{self.left.pages} pages and {self.left.errands} errands leased" if self.left.pages + self.left.errands else "no lease open"
+        leases = (
+            f"{self.left.pages} pages and {self.left.errands} errands leased"
+            if self.left.pages + self.left.errands
+            else "no lease open"
+        )
         return f"kill {self.number}: {self.after_s:.3f} s after the start, {leases}, {self.left.decisions:,} decisions{self.what}"
 
 
@@ -102,7 +105,9 @@ def finish(setup: Setup, number: int) -> Ran:
     process = start(setup, number)
     if not wait(process, END_S):
         kill(process)
-        raise Missing(f"the crawl did not end within {END_S:.0f} s:\n{said(output(setup, number)).other[-2_000:]}")
+        raise Missing(
+            f"the crawl did not end within {END_S:.0f} s:\n{said(output(setup, number)).other[-2_000:]}"
+        )
     return Ran(process.returncode, said(output(setup, number)), time.monotonic() - began)
 
 
@@ -181,7 +186,9 @@ def fill_once(setup: Setup, number: int, moment_s: float, disk: Disk, chance: ra
         time.sleep(hold_s)
         faults = [] if told else [f"the disk was full for {FULL_S:.0f} s and the crawl did not say so"]
         if process.poll() is not None:
-            faults.append(f"the crawl ended with code {process.returncode} when the disk was full: {said(output(setup, number)).other[-2_000:]}")
+            faults.append(
+                f"the crawl ended with code {process.returncode} when the disk was full: {said(output(setup, number)).other[-2_000:]}"
+            )
         elif how:
             faults += kill(process)
         copy = snapshot(setup, number) if process.returncode is not None else None
@@ -192,7 +199,9 @@ def fill_once(setup: Setup, number: int, moment_s: float, disk: Disk, chance: ra
     finally:
         disk.free()
     if process.returncode is None:
-        return _goes_on(setup, number, process, Kill(number, after_s, left, copy, faults, what + "; not killed"))
+        return _goes_on(
+            setup, number, process, Kill(number, after_s, left, copy, faults, what + "; not killed")
+        )
     return Kill(number, after_s, left, copy, faults, what)
 
 
@@ -210,7 +219,9 @@ def _goes_on(setup: Setup, number: int, process: subprocess.Popen[bytes], found:
     if process.poll() is None:
         found.faults.extend(kill(process))
     elif process.returncode != 0:
-        found.faults.append(f"with room again the crawl ended with code {process.returncode}: {said(output(setup, number)).other[-2_000:]}")
+        found.faults.append(
+            f"with room again the crawl ended with code {process.returncode}: {said(output(setup, number)).other[-2_000:]}"
+        )
     return found
 
 

@@ -66,7 +66,12 @@ class Verdict(NamedTuple):
 
 def settings(options: argparse.Namespace) -> tuple[str, ...]:
     """Of every crawl."""
-    return (f"politeness.gap_ms_min={options.gap_ms}", "politeness.gap_factor=0", "crawl.patience_ms=30000", *options.settings)
+    return (
+        f"politeness.gap_ms_min={options.gap_ms}",
+        "politeness.gap_factor=0",
+        "crawl.patience_ms=30000",
+        *options.settings,
+    )
 
 
 def setup(bench: Bench, name: str, folder: Path, disk: Disk | None = None) -> Setup:
@@ -87,7 +92,9 @@ def undisturbed(options: argparse.Namespace, server: Server, scratch: Path, seed
     found = sorted(visits(server.settled(log)))
     verdict = judge(bench._replace(wanted=read_story(at.folder)), at, [], ran, found, began_ns // 1_000_000)
     if verdict.faults or not found:
-        raise Missing("a crawl that nobody disturbed has faults:\n" + "\n".join(verdict.faults or [ran.said.other]))
+        raise Missing(
+            "a crawl that nobody disturbed has faults:\n" + "\n".join(verdict.faults or [ran.said.other])
+        )
     start_s = (found[0].start_ns - began_ns) / 1e9
     window_s = options.window_s or start_s / STARTING_SHARE
     print(
@@ -107,7 +114,11 @@ def one_crawl(bench: Bench, name: str, number: int, count: int, disk: Disk | Non
     while ran is None and len(kills) < count:
         moment_s = bench.chance.uniform(0, bench.window_s)
         turn = number + len(kills)
-        done = kill_once(at, turn, moment_s) if disk is None else fill_once(at, turn, moment_s + bench.window_s * STARTING_SHARE, disk, bench.chance)
+        done = (
+            kill_once(at, turn, moment_s)
+            if disk is None
+            else fill_once(at, turn, moment_s + bench.window_s * STARTING_SHARE, disk, bench.chance)
+        )
         if isinstance(done, Ran):
             ran = done
         else:
@@ -118,7 +129,9 @@ def one_crawl(bench: Bench, name: str, number: int, count: int, disk: Disk | Non
     return judge(bench, at, kills, ran, found, began_ms)
 
 
-def judge(bench: Bench, at: Setup, kills: Sequence[Kill], ran: Ran, found: list[Visit], began_ms: int) -> Verdict:
+def judge(
+    bench: Bench, at: Setup, kills: Sequence[Kill], ran: Ran, found: list[Visit], began_ms: int
+) -> Verdict:
     """Everything that must hold at the end of a crawl, and of each copy."""
     summary = ran.said.summary
     faults = [text for one in kills for text in one.faults]
@@ -142,7 +155,13 @@ def judge(bench: Bench, at: Setup, kills: Sequence[Kill], ran: Ran, found: list[
         "fetched": sum(row.state == "FETCHED" for row in story.rows.values()), "outputs": len(story.outputs), "outputs_repeated": story.repeats, "rejects": len(story.rejects),
         "start_ms_min": min((c.start_ms for c in least), default=0), "gap_ms_min": min((c.gap_ms for c in least), default=0),
     }  # fmt: skip
-    return Verdict(list(kills), faults, held.again, [f"differs: {t}" for t in other] + [f"reject: {t}" for t in story.rejects], facts)
+    return Verdict(
+        list(kills),
+        faults,
+        held.again,
+        [f"differs: {t}" for t in other] + [f"reject: {t}" for t in story.rejects],
+        facts,
+    )
 
 
 def _copy_faults(one: Kill) -> list[str]:
@@ -170,16 +189,28 @@ def told(name: str, verdict: Verdict) -> list[str]:
 
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.kills", description="Kill a crawl at random moments, and judge what it comes to.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.kills",
+        description="Kill a crawl at random moments, and judge what it comes to.",
+    )
     parser.add_argument("--n", type=int, default=20, help="kills [20]")
     parser.add_argument("--fulls", type=int, default=6, help="how often a disk is filled [6]")
     parser.add_argument("--seed", type=int, default=1, help="of the moments [1]")
     parser.add_argument("--hosts", type=int, default=12)
     parser.add_argument("--host-pages", type=int, default=20)
-    parser.add_argument("--gap-ms", type=int, default=50, help="smallest gap between two requests to a host [50]")
-    parser.add_argument("--window-s", type=float, default=0.0, help="moments are drawn from so many seconds after each start [by start-up]")
+    parser.add_argument(
+        "--gap-ms", type=int, default=50, help="smallest gap between two requests to a host [50]"
+    )
+    parser.add_argument(
+        "--window-s",
+        type=float,
+        default=0.0,
+        help="moments are drawn from so many seconds after each start [by start-up]",
+    )
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--scratch", type=Path, default=None, help="where folders are kept [a temporary folder]")
+    parser.add_argument(
+        "--scratch", type=Path, default=None, help="where folders are kept [a temporary folder]"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="rows are appended here")
     return parser
 
@@ -215,7 +246,10 @@ def _crawl(bench: Bench, what: str, name: str, number: int, count: int) -> Verdi
 
 
 def _row(options: argparse.Namespace, name: str, verdict: Verdict, here: measure.Machine) -> dict[str, Any]:
-    kills = [{"number": k.number, "after_s": round(k.after_s, 3), **k.left._asdict(), "what": k.what} for k in verdict.kills]
+    kills = [
+        {"number": k.number, "after_s": round(k.after_s, 3), **k.left._asdict(), "what": k.what}
+        for k in verdict.kills
+    ]
     return {
         "what": "kills", "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": here._asdict(), "name": name,
         "seed": options.seed, "hosts": options.hosts, "host_pages": options.host_pages, "gap_ms": options.gap_ms, "kills": kills,
@@ -237,7 +271,11 @@ def main() -> None:
     kills = [one for verdict in verdicts for one in verdict.kills]
     open_ones = sum(bool(one.left.pages + one.left.errands) for one in kills)
     faults = sum(len(verdict.faults) for verdict in verdicts)
-    print(json.dumps({"kills": len(kills), "with_open_leases": open_ones, "crawls": len(verdicts), "faults": faults}))
+    print(
+        json.dumps(
+            {"kills": len(kills), "with_open_leases": open_ones, "crawls": len(verdicts), "faults": faults}
+        )
+    )
     raise SystemExit(1 if faults else 0)
 
 

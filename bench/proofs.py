@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.story import Story
+from bench.synthweb import ROOT, Courtesy
 from frontlog.avro.enums import State
 from frontlog.avro.errors import FrontlogError
 from frontlog.avro.events import BodyRef
@@ -23,9 +25,6 @@ from frontlog.state.tables import Tables
 from frontlog.streams.fold import fold_batch
 from frontlog.streams.playback import Playback
 from frontlog.streams.topics import OUTBOX, Role
-
-from bench.story import Story
-from bench.synthweb import ROOT, Courtesy
 
 WAITS = (State.DISCOVERED, State.ELIGIBLE, State.LEASED)
 START_MS = 1.0
@@ -54,7 +53,12 @@ def _shard_faults(shard: OpenShard) -> Iterator[str]:
     store = MemoryStore(STORE_TABLES)
     with store.begin(write=True) as txn:
         for batch in Playback(shard.log, shard.ref.role, shard.partition).batches():
-            found = fold_batch(Tables(txn, found), [(one.event, one.record.value) for one in batch.decisions], batch.batch, batch.written)
+            found = fold_batch(
+                Tables(txn, found),
+                [(one.event, one.record.value) for one in batch.decisions],
+                batch.batch,
+                batch.written,
+            )
         txn.commit()
     for name in ("seq", "owner_token", "log_hash", "positions", "digests"):
         if getattr(found, name) != getattr(live, name):
@@ -75,7 +79,9 @@ def bodies(folder: Path, rows: dict[str, UrlRow]) -> list[str]:
         if not row.body_file:
             continue
         try:
-            record = read_record(files, BodyRef(file=row.body_file, offset=row.body_offset, length=row.body_length))
+            record = read_record(
+                files, BodyRef(file=row.body_file, offset=row.body_offset, length=row.body_length)
+            )
         except (FrontlogError, OSError) as error:
             faults.append(f"{row.url}: {error}")
             continue
@@ -100,7 +106,9 @@ def settled(folder: Path, story: Story) -> list[str]:
             first, end = shard.log.bounds(OUTBOX, shard.partition)
             head = shard.head()
             waiting = {t: shard.log.bounds(t, shard.partition)[1] - n for t, n in head.positions.items()}
-            faults += [f"{shard.name}: {n} inputs of {topic} were not decided" for topic, n in waiting.items() if n]
+            faults += [
+                f"{shard.name}: {n} inputs of {topic} were not decided" for topic, n in waiting.items() if n
+            ]
             if ref.role is Role.FRONTIER and end != first:
                 faults.append(f"{shard.name}: {end - first} records are left in the outbox")
     return faults
@@ -135,9 +143,13 @@ def polite(found: Sequence[Courtesy], gap_ms: float) -> list[str]:
     faults: list[str] = []
     for one in found:
         if one.start_ms < least - START_MS:
-            faults.append(f"host {one.host}: two requests began {one.start_ms:.2f} ms apart; the gap is {gap_ms:.0f} ms")
+            faults.append(
+                f"host {one.host}: two requests began {one.start_ms:.2f} ms apart; the gap is {gap_ms:.0f} ms"
+            )
         elif one.gap_ms < least - END_MS:
-            faults.append(f"host {one.host}: a request began {one.gap_ms:.2f} ms after an answer; the gap is {gap_ms:.0f} ms")
+            faults.append(
+                f"host {one.host}: a request began {one.gap_ms:.2f} ms after an answer; the gap is {gap_ms:.0f} ms"
+            )
         if one.in_flight > 1:
             faults.append(f"host {one.host}: {one.in_flight} requests at once")
     return faults
@@ -149,4 +161,6 @@ def verified(folder: Path) -> list[str]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     if done.returncode == 0:
         return []
-    return [f"frontlog verify ended with code {done.returncode}:\n{done.stdout[-6_000:]}{done.stderr[-3_000:]}"]
+    return [
+        f"frontlog verify ended with code {done.returncode}:\n{done.stdout[-6_000:]}{done.stderr[-3_000:]}"
+    ]

@@ -56,7 +56,9 @@ class Measured(NamedTuple):
         return self.machine_s - self.server_s - self.ended.cpu_s
 
 
-def crawl(place: Place, name: str, pages: int, settings: Sequence[str], program: Sequence[str] = FRONTLOG) -> Measured:
+def crawl(
+    place: Place, name: str, pages: int, settings: Sequence[str], program: Sequence[str] = FRONTLOG
+) -> Measured:
     """Crawl into a new folder and measure. Raises Missing with what the crawl said when it failed."""
     folder = place.folder / name
     seeds = place.folder / "seeds.txt"
@@ -129,7 +131,12 @@ def ageing(ended: measure.Ended, pages: Window) -> dict[str, Any]:
     ends = pages.ends_ns
     first = 1_000 * ended.cpu_between(ends[0], ends[share - 1]) / share
     last = 1_000 * ended.cpu_between(ends[-share], ends[-1]) / share
-    found |= {"share_pages": share, "first_ms_page": first, "last_ms_page": last, "last_to_first": last / first if first else 0}
+    found |= {
+        "share_pages": share,
+        "first_ms_page": first,
+        "last_ms_page": last,
+        "last_to_first": last / first if first else 0,
+    }
     return found
 
 
@@ -140,7 +147,11 @@ def steps_of(place: Place, pages: int, settings: Sequence[str]) -> dict[str, Any
     told: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     n = found.window.pages
     steps = {
-        name: {"cpu_ms_page": 1_000 * s["cpu_s"] / n, "wall_ms_page": 1_000 * s["wall_s"] / n, "calls_page": s["calls"] / n}
+        name: {
+            "cpu_ms_page": 1_000 * s["cpu_s"] / n,
+            "wall_ms_page": 1_000 * s["wall_s"] / n,
+            "calls_page": s["calls"] / n,
+        }
         for name, s in told["steps"].items()
     }
     loop = sum(s["cpu_s"] for name, s in told["steps"].items() if not name.startswith("archive thread"))
@@ -153,7 +164,12 @@ def steps_of(place: Place, pages: int, settings: Sequence[str]) -> dict[str, Any
     }  # fmt: skip
     for name, cpu_s in rest.items():
         steps[name] = {"cpu_ms_page": 1_000 * cpu_s / n, "wall_ms_page": 0.0, "calls_page": 0.0}
-    return {"pages": n, "cpu_ms_page": 1_000 * found.ended.cpu_s / n, "loop_busy": told["loop_cpu_s"] / told["wall_s"], "steps": steps}
+    return {
+        "pages": n,
+        "cpu_ms_page": 1_000 * found.ended.cpu_s / n,
+        "loop_busy": told["loop_cpu_s"] / told["wall_s"],
+        "steps": steps,
+    }
 
 
 # --- what is printed ---------------------------------------------------------------------------------------------
@@ -181,7 +197,9 @@ def lines_of(row: dict[str, Any]) -> list[str]:
         )
     lines.append(f"  cost along the way, ms a page for each {row['curve_pages']:,}: {row['curve_ms_page']}")
     if row["noisy"]:
-        lines.append(f"  NOISY: other work took {row['other_s']:.1f} s of processor time during the {row['wall_s']:.1f} s of the run")
+        lines.append(
+            f"  NOISY: other work took {row['other_s']:.1f} s of processor time during the {row['wall_s']:.1f} s of the run"
+        )
     return lines
 
 
@@ -192,7 +210,10 @@ def step_lines(found: dict[str, Any]) -> list[str]:
         f"where the time goes ({found['pages']:,} pages of another crawl, {found['cpu_ms_page']:.2f} ms CPU a page, "
         f"main thread busy {100 * found['loop_busy']:.0f} %):",
         "    CPU ms/page  wall ms/page  calls/page  step",
-        *(f"    {s['cpu_ms_page']:11.3f}  {s['wall_ms_page']:12.3f}  {s['calls_page']:10.2f}  {name}" for name, s in ordered),
+        *(
+            f"    {s['cpu_ms_page']:11.3f}  {s['wall_ms_page']:12.3f}  {s['calls_page']:10.2f}  {name}"
+            for name, s in ordered
+        ),
     ]
 
 
@@ -222,17 +243,37 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.run", description="Measure a crawl of the synthetic web.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.run", description="Measure a crawl of the synthetic web."
+    )
     parser.add_argument("--pages", type=int, default=20_000, help="pages to crawl [20000]")
     parser.add_argument("--hosts", type=int, default=300, help="hosts of the web [300]")
     parser.add_argument("--host-pages", type=int, default=200, help="pages of a host [200]")
     parser.add_argument("--repeats", type=int, default=1, help="runs [1]")
-    parser.add_argument("--mode", choices=["unpinned", "pinned"], default="unpinned", help="pinned: server on CPU 0, crawler on CPU 1")
-    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help="a setting of the crawl")
+    parser.add_argument(
+        "--mode",
+        choices=["unpinned", "pinned"],
+        default="unpinned",
+        help="pinned: server on CPU 0, crawler on CPU 1",
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the crawl",
+    )
     parser.add_argument("--web", default="", help="more flags of `synthweb serve`, one string")
-    parser.add_argument("--no-steps", action="store_true", help="don't crawl again to see where the time goes")
-    parser.add_argument("--no-warm", action="store_true", help="let the server compress pages while it is measured")
-    parser.add_argument("--scratch", type=Path, default=None, help="where crawls are kept [a temporary folder]")
+    parser.add_argument(
+        "--no-steps", action="store_true", help="don't crawl again to see where the time goes"
+    )
+    parser.add_argument(
+        "--no-warm", action="store_true", help="let the server compress pages while it is measured"
+    )
+    parser.add_argument(
+        "--scratch", type=Path, default=None, help="where crawls are kept [a temporary folder]"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="rows are appended here")
     return parser
 
@@ -261,7 +302,9 @@ def run(options: argparse.Namespace) -> None:
                 append(options.out, {"what": "steps", **found})
 
 
-def _one(place: Place, options: argparse.Namespace, settings: Sequence[str], number: int, here: measure.Machine) -> dict[str, Any]:
+def _one(
+    place: Place, options: argparse.Namespace, settings: Sequence[str], number: int, here: measure.Machine
+) -> dict[str, Any]:
     measure.wait_quiet()
     load = measure.machine(place.folder).load
     found = crawl(place, f"crawl-{int(time.time())}-{number}", options.pages, settings)

@@ -98,7 +98,9 @@ def main() -> None:
             "process_cpu_s": time.process_time(),
             "loop_cpu_s": loop_s,
             "wall_s": wall_s,
-            "steps": {step: {"cpu_s": c, "wall_s": w, "calls": int(n)} for step, (c, w, n) in clocks.spent.items()},
+            "steps": {
+                step: {"cpu_s": c, "wall_s": w, "calls": int(n)} for step, (c, w, n) in clocks.spent.items()
+            },
         }
         out.write_text(json.dumps(found), encoding="utf-8")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.synthweb import Visit
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, State, Topic
 from frontlog.avro.events import Fetched, FetchResult, HostTransition, Reject, Transition
@@ -21,8 +22,6 @@ from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
 from frontlog.streams.playback import Playback
 from frontlog.streams.topics import Role
-
-from bench.synthweb import Visit
 
 CLOCK_MS = 25
 """How far the owner's clock may be from the server's, which is this machine's wall clock."""
@@ -77,7 +76,9 @@ def read_story(folder: Path) -> Story:
                 _read_shard(shard, story)
             for record in _events(shard, Topic.REJECTS):
                 assert isinstance(record, Reject)
-                story.rejects.append(f"{record.topic}/{record.partition}@{record.offset} {record.reason}: {record.detail}")
+                story.rejects.append(
+                    f"{record.topic}/{record.partition}@{record.offset} {record.reason}: {record.detail}"
+                )
     return story
 
 
@@ -117,7 +118,9 @@ def _events(shard: OpenShard, topic: Topic) -> Iterator[object]:
             continue
 
 
-def _move(event: Transition, at_ms: int, claims: dict[str, Transition | HostTransition], story: Story) -> None:
+def _move(
+    event: Transition, at_ms: int, claims: dict[str, Transition | HostTransition], story: Story
+) -> None:
     if event.first is not None:
         story.identities.setdefault(event.first.requested or event.url, event.url)
     key = f"url {event.url}"
@@ -131,7 +134,9 @@ def _move(event: Transition, at_ms: int, claims: dict[str, Transition | HostTran
         story.urls.setdefault(event.url, []).append(Lease(at_ms, 0, event.fence, event.lease_owner, "", ""))
 
 
-def _errand(event: HostTransition, at_ms: int, claims: dict[str, Transition | HostTransition], story: Story) -> None:
+def _errand(
+    event: HostTransition, at_ms: int, claims: dict[str, Transition | HostTransition], story: Story
+) -> None:
     errand = event.errand
     if errand is None or errand.kind is not FetchKind.ROBOTS:
         return
@@ -173,9 +178,14 @@ def hold(story: Story, visits: Iterable[Visit], base_of: dict[int, str], began_m
     again: list[Again] = []
     unleased: list[str] = []
     for requested, asked in by_url.items():
-        leases = story.errands.get(requested) or story.urls.get(story.identities.get(requested, requested), [])
+        leases = story.errands.get(requested) or story.urls.get(
+            story.identities.get(requested, requested), []
+        )
         taken, strangers = _assign(asked, leases)
-        unleased += [f"{requested} was asked for at {_at(v.start_ns // 1_000_000, began_ms)} without a lease" for v in strangers]
+        unleased += [
+            f"{requested} was asked for at {_at(v.start_ns // 1_000_000, began_ms)} without a lease"
+            for v in strangers
+        ]
         if len(asked) > 1:
             again.append(_told(requested, leases, taken, began_ms))
     return Held(again, unleased, count)
@@ -187,7 +197,9 @@ def _assign(asked: list[Visit], leases: list[Lease]) -> tuple[dict[int, Visit], 
     strangers: list[Visit] = []
     for visit in asked:
         start_ms = visit.start_ns / 1e6
-        fitting = [n for n, lease in enumerate(leases) if n not in taken and lease.claimed_ms <= start_ms + CLOCK_MS]
+        fitting = [
+            n for n, lease in enumerate(leases) if n not in taken and lease.claimed_ms <= start_ms + CLOCK_MS
+        ]
         if fitting:
             taken[fitting[-1]] = visit
         else:
@@ -205,7 +217,9 @@ def _told(requested: str, leases: list[Lease], taken: dict[int, Visit], began_ms
         ended = f"{lease.why} by {lease.by} {_at(lease.ended_ms, began_ms)}" if lease.why else "still open"
         said.append(f"fence {lease.fence} claimed {_at(lease.claimed_ms, began_ms)}, {asked}, {ended}")
         if visit and n < last and not lease.lost:
-            faults.append(f"fence {lease.fence} ended with {lease.why or 'nothing'} by {lease.by or 'nobody'}, and it was asked for again")
+            faults.append(
+                f"fence {lease.fence} ended with {lease.why or 'nothing'} by {lease.by or 'nobody'}, and it was asked for again"
+            )
     return Again(requested, "; ".join(said), "; ".join(faults))
 
 

@@ -225,7 +225,8 @@ def _heads(authority: str, targets: list[str], at_once: int = 32) -> None:
             while at < len(targets) and not closing:
                 batch = targets[at : at + step]
                 ask = "".join(
-                    f"HEAD {t} HTTP/1.1\r\nHost: {authority}\r\nAccept-Encoding: gzip\r\nUser-Agent: warm\r\n\r\n" for t in batch
+                    f"HEAD {t} HTTP/1.1\r\nHost: {authority}\r\nAccept-Encoding: gzip\r\nUser-Agent: warm\r\n\r\n"
+                    for t in batch
                 )
                 connection.sendall(ask.encode())
                 said = _read_heads(connection, len(batch))

@@ -33,6 +33,7 @@ from frontlog.fetch.warc import Capture, Earlier, build_exchange
 from frontlog.processors.leased import Lease
 from frontlog.processors.redirects import next_hop
 from frontlog.processors.results import REDIRECTS
+from frontlog.processors.robots_meta import directives_of
 from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.state.keys import split_origin_key
 
@@ -338,23 +339,13 @@ def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
 
 def candidate(lease: Lease, result: FetchResult, facts: ParseFacts) -> Candidate:
     """A parsed page as content wants it."""
+    said = directives_of(facts.robots_meta, result.x_robots_tag, lease.token)
     return Candidate(
         event_id=result.event_id, origin_key=lease.origin_key, partition=lease.partition, url=lease.url,
         requested=lease.requested,
         fence=lease.fence, fetched_ms=result.started_ms, status=result.status,
         content_type=result.content_type.partition(";")[0].strip().lower(), body=result.body, body_sha256=result.body_sha256,
         text_sha256=facts.text_sha256, simhash=0, words=facts.words, title=facts.title, language=facts.language,
-        canonical_url=facts.canonical_url, robots_meta=robots_directives(result, facts), links_out=facts.links_out,
+        canonical_url=facts.canonical_url, robots_meta=said.directives, links_out=facts.links_out,
         truncated=result.truncated, rendered=False, soft_404=False,
     )  # fmt: skip
-
-
-def robots_directives(result: FetchResult, facts: ParseFacts) -> tuple[str, ...]:
-    """Directives of robots meta tags and of X-Robots-Tag headers that name no agent, lower case, each once."""
-    found = dict.fromkeys(facts.robots_meta)
-    for value in result.x_robots_tag:
-        for part in value.lower().split(","):
-            directive = part.strip()
-            if directive and ":" not in directive:
-                found.setdefault(directive)
-    return tuple(found)

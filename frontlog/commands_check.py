@@ -153,6 +153,44 @@ def check_links(url: str | None, html: BinaryIO | None, content_type: str | None
     _run("links", _asked(url, url=url, html_b64=_bytes_of(html), content_type=content_type), jsonl)
 
 
+@check.command("sitemap")
+@click.argument("url", metavar="[URL|JSON]", required=False)
+@click.option("--file", metavar="FILE", type=click.File("rb"), help="The sitemap or feed; `-` is stdin.")
+@click.option("--content-type", metavar="TYPE", help="The file's Content-Type header.")
+@jsonl_flag
+def check_sitemap(url: str | None, file: BinaryIO | None, content_type: str | None, jsonl: bool) -> None:
+    """Say which pages a sitemap or feed lists.
+
+    XML, RSS, Atom or a text of URLs, gzip or not: {xml_b64 | text, url, content_type?} gives {kind, urls:
+    [{loc, lastmod?, ...}], children, errors}.
+    """
+    _run("sitemap", _asked(url, url=url, xml_b64=_bytes_of(file), content_type=content_type), jsonl)
+
+
+@check.command("meta")
+@click.argument("html", metavar="[FILE|JSON]", required=False)
+@click.option("--header", metavar="'NAME: VALUE'", multiple=True, help="A header of the page (repeatable).")
+@click.option("--agent", metavar="TOKEN", default="frontlog", show_default=True, help="Who asks.")
+@jsonl_flag
+def check_meta(html: str | None, header: tuple[str, ...], agent: str, jsonl: bool) -> None:
+    """Say what a page allows to be done with it.
+
+    By its robots meta elements and X-Robots-Tag headers: {html | html_b64, headers: [[name, value], ...],
+    agent} gives {noindex, nofollow, noarchive, ...}. A FILE of `-` is stdin.
+    """
+    headers = [[part.strip() for part in line.partition(":")[::2]] for line in header]
+    if html is not None and html.lstrip().startswith("{"):
+        question: Question | None = _question(html)
+    elif html is None and not header:
+        question = None
+    else:
+        file = None if html is None else click.File("rb").convert(html, None, click.get_current_context())
+        question = {"headers": headers, "agent": agent}
+        if file is not None:
+            question["html_b64"] = _bytes_of(cast("BinaryIO", file))
+    _run("meta", question, jsonl)
+
+
 @check.command("address")
 @click.argument("url", metavar="[URL|JSON]", required=False)
 @click.argument("resolved", metavar="[ADDRESS]...", nargs=-1)

@@ -118,6 +118,14 @@ def checker(what: str, allow_addresses: Sequence[str] = ()) -> Check:
         from frontlog.processors.links import check_links
 
         return check_links
+    if what == "sitemap":
+        from frontlog.processors.sitemaps import check_sitemap
+
+        return check_sitemap
+    if what == "meta":
+        from frontlog.processors.robots_meta import check_meta
+
+        return check_meta
     assert what == "address", what
     from frontlog.fetch.addresses import check_address, parse_networks
 

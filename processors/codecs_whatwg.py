@@ -115,8 +115,10 @@ def _jis_or_replacement(error: UnicodeError) -> tuple[str | bytes, int]:
 def _character_reference(error: UnicodeError) -> tuple[str | bytes, int]:
     """Write what an encoding lacks as a percent-encoded decimal character reference."""
     assert isinstance(error, UnicodeEncodeError)
-    missing = error.object[error.start : error.end]
-    return "".join(f"%26%23{ord(c)}%3B" for c in missing), error.end
+    missing = error.object[error.start]
+    if missing == "\u20ac" and error.encoding == "gbk":
+        return b"\x80", error.start + 1
+    return f"%26%23{ord(missing)}%3B", error.start + 1
 
 
 codecs.register_error("frontlog.jis", _jis_or_replacement)

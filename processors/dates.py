@@ -19,12 +19,16 @@ CHARACTERS_MAX = 64
 _ZONE = r"(?P<z>z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 _W3C = re.compile(
     r"(?P<y>[0-9]{4})(?:-(?P<m>[0-9]{2})(?:-(?P<d>[0-9]{2})"
-    r"(?:(?:t| +)(?P<h>[0-9]{2}):(?P<min>[0-9]{2})(?::(?P<s>[0-9]{2})(?:[.,](?P<f>[0-9]+))?)? ?" + _ZONE + r")?)?)?"
+    r"(?:(?:t| +)(?P<h>[0-9]{2}):(?P<min>[0-9]{2})(?::(?P<s>[0-9]{2})(?:[.,](?P<f>[0-9]+))?)? ?"
+    + _ZONE
+    + r")?)?)?"
 )
 _TIME = r"(?P<h>[0-9]{1,2}):(?P<min>[0-9]{2})(?::(?P<s>[0-9]{2})(?:\.[0-9]+)?)?"
 _DAY, _MONTH, _YEAR = r"(?P<d>[0-9]{1,2})", r"(?P<m>[a-z]{3})[a-z]*\.?", r"(?P<y>[0-9]{4}|[0-9]{2})"
 _MAIL = (
-    re.compile(rf"(?:[a-z]{{2,9}}\.?,? +)?{_DAY}[ -]+{_MONTH}[ -]+{_YEAR}(?:,? +{_TIME} *(?P<z>[a-z]+|[+-][0-9]{{4}})?)?"),
+    re.compile(
+        rf"(?:[a-z]{{2,9}}\.?,? +)?{_DAY}[ -]+{_MONTH}[ -]+{_YEAR}(?:,? +{_TIME} *(?P<z>[a-z]+|[+-][0-9]{{4}})?)?"
+    ),
     re.compile(rf"(?:[a-z]{{3,9}},? +)?{_MONTH} +{_DAY} +{_TIME} +(?:(?P<z>[a-z]{{1,5}}) +)?{_YEAR}"),
 )
 _SPACE = re.compile(r"[ \t\r\n]+")
@@ -64,9 +68,13 @@ def date_ms(text: str) -> int | None:
 def _instant(match: re.Match[str], year: int, month: int) -> int | None:
     """The instant of what a form found, if it exists."""
     part = match.groupdict()
-    day, hour, minute, second = (int(part[name] or first) for name, first in (("d", 1), ("h", 0), ("min", 0), ("s", 0)))
+    day, hour, minute, second = (
+        int(part[name] or first) for name, first in (("d", 1), ("h", 0), ("min", 0), ("s", 0))
+    )
     offset = _offset_minutes(part["z"] or "")
-    exists = 1 <= month <= 12 and 1 <= day <= days_in(year, month) and hour < 24 and minute < 60 and second <= 60
+    exists = (
+        1 <= month <= 12 and 1 <= day <= days_in(year, month) and hour < 24 and minute < 60 and second <= 60
+    )
     if not exists or offset is None:
         return None
     minutes = (days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset

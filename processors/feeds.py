@@ -1,20 +1,23 @@
 """What an entry of a sitemap or feed says, read from its element; nothing is resolved or judged here.
 
-| entry | page | date | its |
-|---|---|---|---|
-| `url` of a sitemap | `loc` | `lastmod`, else the `publication_date` of `news` | own children only: an image has a `loc`, too |
-| `sitemap` of an index | `loc` | `lastmod` | |
-| `item` of RSS 0.9 to 2.0, RDF too | `link`, else a `guid` that is a permalink | `pubDate`, `date`, `updated` | |
-| `entry` of Atom 0.3 and 1.0 | `link` with `rel` alternate, or without `rel` | `updated`, `modified`, `published` ... | |
+| entry | page | date |
+|---|---|---|
+| `url` of a sitemap | `loc` | `lastmod`, else the `publication_date` of `news` |
+| `sitemap` of an index | `loc` | `lastmod` |
+| `item` of RSS 0.9 to 2.0, RDF too | `link`, else a `guid` that is a permalink | `pubDate`, `date`, `updated` ... |
+| `entry` of Atom 0.3 and 1.0 | `link` with `rel` alternate, or without `rel` | `updated`, `modified`, `published` ... |
 
-Names are local names: a namespace may have any prefix, be the default, or be forgotten. `xhtml:link` with
-`rel=alternate` (hreflang) in a `url`, and further alternate links of an `entry`, are entries of their own.
+Names are local names: a namespace may have any prefix, be the default, or be forgotten; but only an entry's
+own children count, since an image has a `loc`, too. `xhtml:link` with `rel=alternate` (hreflang) in a
+`url`, and further alternate links of an `entry`, are entries of their own.
 Images, videos, enclosures and players are not pages and are left alone.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from lxml.etree import _Element as Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name
+from lxml import etree
+
+Element: TypeAlias = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for it
 
 PAGE, NEWS, ALTERNATE, CHILD = "page", "news", "alternate", "sitemap"
 ATOM_DATES = ("updated", "modified", "published", "issued", "created")
@@ -53,7 +56,9 @@ def read_url(url: Element) -> list[Found]:
             alternates += _alternate(child)
         elif name == "news":
             kind = NEWS
-            published = next((_text(fact) for fact in child if local_name(fact) == "publication_date"), published)
+            published = next(
+                (_text(fact) for fact in child if local_name(fact) == "publication_date"), published
+            )
         else:
             locs += name == "loc"
             said.setdefault(name, child)

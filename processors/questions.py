@@ -33,7 +33,9 @@ def body_of(question: JsonObject, text_name: str, b64_name: str) -> tuple[bytes,
             return b64decode(encoded, validate=True), False
         except (Base64Error, ValueError) as error:
             raise ConfigError(f'"{b64_name}" is not base64: {error}') from None
-    raise ConfigError(f'one of "{text_name}" (text) and "{b64_name}" (bytes in base64) must be given, as a string')
+    raise ConfigError(
+        f'one of "{text_name}" (text) and "{b64_name}" (bytes in base64) must be given, as a string'
+    )
 
 
 def headers_of(question: JsonObject, name: str) -> list[tuple[str, str]]:

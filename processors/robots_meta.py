@@ -19,8 +19,10 @@ Beyond the specification, for authors whose wish is plain: `;` and spaces separa
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
+from selectolax.lexbor import SelectolaxError
 
 from frontlog.avro.errors import ConfigError
 from frontlog.processors.dates import date_ms
@@ -166,6 +168,9 @@ def check_meta(question: JsonObject) -> dict[str, object]:
     if given and media_type(content_type) in HTML_TYPES:
         body, is_text = body_of(question, "html", "html_b64")
         source = body.decode() if is_text else parser_source(body, decide(body, content_type))[0]
-        directives = robots_directives(Survey(parse(source)), token)
+        with suppress(SelectolaxError):
+            directives = robots_directives(Survey(parse(source)), token)
     said = directives_of(directives, (value for name, value in headers if name == "x-robots-tag"), token)
-    return {name: getattr(said, name) for name in said.__struct_fields__} | {"directives": list(said.directives)}
+    answer: dict[str, object] = dict(msgspec.structs.asdict(said))
+    answer["directives"] = list(said.directives)
+    return answer

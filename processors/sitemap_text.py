@@ -248,7 +248,13 @@ class Mended:
         while at < limit:
             if closer:
                 end = text.find(closer, at)
-                stop = end + len(closer) if end >= 0 else len(text) if final else max(at, len(text) + 1 - len(closer))
+                stop = (
+                    end + len(closer)
+                    if end >= 0
+                    else len(text)
+                    if final
+                    else max(at, len(text) + 1 - len(closer))
+                )
                 out.append(text[at:stop])
                 at = stop
                 if end < 0:

@@ -18,86 +18,57 @@ decoded (`sitemap_text`); 10,000 elements an entry; the first 100 errors in word
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import NamedTuple, cast
 
-import msgspec
 from lxml import etree
 
+from frontlog.avro.errors import ConfigError
 from frontlog.processors import feeds
-from frontlog.processors.dates import date_ms
 from frontlog.processors.feeds import Element, Found, local_name
+from frontlog.processors.questions import JsonObject, body_of, text_of, text_or_none
 from frontlog.processors.resolve import Base
-from frontlog.processors.sitemap_text import Mended, Opening, SitemapText, opening
+from frontlog.processors.sitemap_entries import ABSOLUTE, ENTRIES_MAX, Entry, Kind, Listing, Sitemap
+from frontlog.processors.sitemap_text import Mended, SitemapText, opening
 from frontlog.processors.sites import site_of, split_origin
 
-Kind = Literal["urlset", "index", "text", "rss", "atom", "html", "unknown"]
-ENTRIES_MAX = 50_000
-URL_CHARACTERS_MAX = 2_048
 ELEMENTS_MAX = 10_000
-ERRORS_MAX = 100
+"""Elements directly inside one entry."""
 LINES_MAX = 1_000
 """Lines of a text without a URL after which it is no list."""
-LINE_CHARACTERS_MAX = 65_536
-DAY_MS = 86_400_000
-CHANGEFREQS = frozenset({"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"})
+LINE_CHARACTERS_MAX = 16_384
+"""What is looked at of a line."""
 
 _KINDS: dict[str, Kind] = {
-    "urlset": "urlset", "sitemapindex": "index", "rss": "rss", "RDF": "rss", "feed": "atom", "html": "html",
+    "urlset": "urlset", "sitemapindex": "index", "rss": "rss", "RDF": "rss", "feed": "atom",
 }  # fmt: skip
-_HTML_ROOTS = frozenset({"html", "head", "body", "title", "meta", "script", "style", "link", "div", "p", "br", "h1"})
-_READERS: dict[str, dict[str, Callable[[Element], list[Found]]]] = {
-    "urlset": {"url": feeds.read_url, "sitemap": feeds.read_sitemap},
-    "index": {"sitemap": feeds.read_sitemap, "url": feeds.read_url},
+_HTML_ROOTS = frozenset({"html", "head", "body", "title", "meta", "script", "style", "div", "p", "br", "h1"})
+_Readers = dict[str, Callable[[Element], list[Found]]]
+_SITEMAP: _Readers = {"url": feeds.read_url, "sitemap": feeds.read_sitemap}
+_READERS: dict[Kind, _Readers] = {
+    "urlset": _SITEMAP,
+    "index": _SITEMAP,
     "rss": {"item": feeds.read_item},
     "atom": {"entry": feeds.read_entry},
 }
-_FEEDS = frozenset({"rss", "atom"})
+_CODES = etree.ErrorTypes
 _MENDABLE = frozenset({
-    etree.ErrorTypes.ERR_ENTITYREF_SEMICOL_MISSING, etree.ErrorTypes.ERR_UNDECLARED_ENTITY,
-    etree.ErrorTypes.ERR_NAME_REQUIRED, etree.ErrorTypes.ERR_INVALID_CHAR, etree.ErrorTypes.ERR_INVALID_CHARREF,
-    etree.ErrorTypes.ERR_INVALID_DEC_CHARREF, etree.ErrorTypes.ERR_INVALID_HEX_CHARREF,
+    _CODES.ERR_ENTITYREF_SEMICOL_MISSING, _CODES.ERR_UNDECLARED_ENTITY, _CODES.ERR_NAME_REQUIRED,
+    _CODES.ERR_INVALID_CHAR, _CODES.ERR_INVALID_CHARREF, _CODES.ERR_INVALID_DEC_CHARREF,
+    _CODES.ERR_INVALID_HEX_CHARREF,
 })  # fmt: skip
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
-_PRIORITY = re.compile(r"[01](?:\.[0-9]{1,20})?|\.[0-9]{1,20}")
-_ENTITY = re.compile(r"&([^;&\s]{1,100});")
-_LINE = re.compile(r"[^\r\n]*[^\s][^\r\n]*")
+_LINE = re.compile(r"[^\r\n]+")
+_BREAK = re.compile(r"\r\n?|\n")
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A page that a sitemap or feed lists, or (of an index) a sitemap."""
+class Fault(NamedTuple):
+    """Where and why a parser stopped."""
 
-    url: str
-    """WHATWG href, fragment included."""
-    raw: str = ""
-    """Spelling as found; empty: as in `url`."""
-    kind: str = feeds.PAGE
-    """page, news, alternate (another language or form of an entry) or sitemap."""
-    lastmod_ms: int = 0
-    """When it last changed, it says (ms since the epoch, UTC); 0: nothing usable was said."""
-    lastmod: str = ""
-    """That date as it is written."""
-    changefreq: str = ""
-    """A hint: always, hourly, daily, weekly, monthly, yearly, never; empty: none."""
-    priority: float | None = None
-    """A hint, 0.0 to 1.0 within its own site."""
-
-
-class Sitemap(msgspec.Struct, frozen=True):
-    """What a file lists, in its order."""
-
-    kind: Kind
-    entries: tuple[Entry, ...] = ()
-    children: tuple[Entry, ...] = ()
-    """The sitemaps that it names."""
-    errors: tuple[str, ...] = ()
-    """What was wrong, with its line from 1 on: refused entries, what was left out, where reading ended."""
-    counts: dict[str, int] = {}
-    """How often, by kind: syntax, bytes, mended, entry, relative, date, future, hint, doctype."""
-    cut: int = 0
-    """Entries and alternates beyond the bounds."""
+    code: int
+    line: int
+    message: str
 
 
 def parse_sitemap(
@@ -109,28 +80,44 @@ def parse_sitemap(
     it. Dates a day beyond `now_ms` are kept and counted as `future`; 0: not looked for. Raises ValueError
     when `url` doesn't parse; nothing about the body raises.
     """
+    base = Base(url)
     text = SitemapText(body, content_type, encoding)
-    list_ = _List(Base(url), now_ms)
     start = opening(text.chunks())
     local = start.root.rpartition(":")[2]
-    kind: Kind = _KINDS.get(local, "unknown")
-    if start.html or local.lower() in _HTML_ROOTS:
-        kind = "html"
-    elif kind != "unknown":
-        list_ = _markup(kind, text, start, list_)
+    kind: Kind = "html" if start.html or local.lower() in _HTML_ROOTS else _KINDS.get(local, "unknown")
+    listing = Listing(base, now_ms, start.entities, feed=kind in ("rss", "atom"))
+    if kind in _READERS:
+        fault = _read(kind, local, start.chunks, listing)
+        if fault is not None and fault.code in _MENDABLE:
+            mended = Mended(opening(text.chunks()).chunks)
+            listing, first = Listing(base, now_ms, start.entities, feed=kind in ("rss", "atom")), fault
+            fault = _read(kind, local, mended.chunks(), listing)
+            listing.note("mended", first.line, _mended(first, mended), mended.ampersands + mended.characters)
+        if fault is not None:
+            listing.note("syntax", fault.line, f"{fault.message}: nothing is read from here on")
+        if start.entities:
+            listing.note("doctype", 0, "a DOCTYPE that declares entities: they have no value here")
+    elif kind == "html":
+        listing.note("syntax", 0, "a page of HTML in place of a sitemap")
     elif start.root:
-        list_.error("syntax", 0, f"<{start.root[:100]}> is no sitemap and no feed")
+        listing.note("syntax", 0, f"<{start.root[:100]}> begins no sitemap and no feed")
     else:
-        kind = _lines(start.chunks, list_)
-    for fault in text.faults:
-        list_.error("bytes", 0, fault)
-    return list_.sitemap(kind)
+        kind = _read_lines(start.chunks, listing)
+    for broken in text.faults:
+        listing.note("bytes", 0, broken)
+    return listing.sitemap(kind)
+
+
+def _mended(fault: Fault, mended: Mended) -> str:
+    counts = {"bare ampersands": mended.ampersands, "forbidden characters": mended.characters}
+    what = ", ".join(f"{name}: {count}" for name, count in counts.items() if count)
+    return f"{fault.message}: read again with what XML forbids mended ({what})"
 
 
 def allowed_cross(entry_url: str, sitemap_url: str, robots_of_target_mentions_sitemap: bool) -> bool:
     """Whether a sitemap may speak for a URL (both absolute hrefs): always within its own site.
 
-    For another site only when the robots.txt of that site's host names the sitemap (sitemaps.org, "Sitemaps
+    For another site only when the robots.txt of that URL's host names the sitemap (sitemaps.org, "Sitemaps
     & Cross Submits"): otherwise anyone could fill anyone's queue.
     """
     try:
@@ -140,124 +127,180 @@ def allowed_cross(entry_url: str, sitemap_url: str, robots_of_target_mentions_si
     return site_of(target) == site_of(source) or robots_of_target_mentions_sitemap
 
 
-class _List:
-    """What was read so far."""
+# --- XML -------------------------------------------------------------------------------------------------
 
-    def __init__(self, base: Base, now_ms: int) -> None:
-        self._base = base
-        self._now_ms = now_ms
-        self._bases: dict[str, Base | None] = {}
-        self.items = 0
-        self.feed = False
-        self.entities: frozenset[str] = frozenset()
-        self.entries: list[Entry] = []
-        self.children: list[Entry] = []
-        self._alternates: set[str] = set()
-        self.errors: list[str] = []
-        self.counts: Counter[str] = Counter()
-        self.cut = 0
 
-    @property
-    def full(self) -> bool:
-        return self.items >= ENTRIES_MAX
+def _read(kind: Kind, root_name: str, chunks: Iterator[str], listing: Listing) -> Fault | None:
+    """Read entries until the end, the first syntax error, or the bound of entries."""
+    readers = _READERS[kind]
+    parser = etree.XMLPullParser(
+        events=("start", "end"), tag=[f"{{*}}{name}" for name in (root_name, *readers)], encoding="utf-8",
+        resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, recover=False,
+        remove_comments=True, remove_pis=True, remove_blank_text=True, collect_ids=False,
+    )  # fmt: skip
+    root: Element | None = None
+    for chunk in filter(None, chunks):
+        ended = _feed(parser, chunk)
+        last: Element | None = None
+        for event, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
+            if root is None:
+                root = element
+            elif event == "end" and element is not root:
+                last = element
+                _take(element, root, readers, listing)
+        if ended is not None:
+            return ended
+        if listing.full and root is not None and last is not None:
+            _count(root, last, chain((chunk[-100:],), chunks), listing)
+            return None
+        if root is not None and _prune(root, readers) > ELEMENTS_MAX:
+            return Fault(0, 0, f"an entry of more than {ELEMENTS_MAX:,} elements")
+    return _close(parser, listing)
 
-    def sitemap(self, kind: Kind) -> Sitemap:
-        """The whole. An alternate that is listed itself is no entry of its own."""
-        if self._alternates:
-            listed = {entry.url for entry in self.entries if entry.kind != feeds.ALTERNATE}
-            self.entries = [e for e in self.entries if e.kind != feeds.ALTERNATE or e.url not in listed]
-        children, errors = tuple(self.children), tuple(self.errors)
-        return Sitemap(kind, tuple(self.entries), children, errors, dict(self.counts), self.cut)
 
-    def error(self, kind: str, line: int, what: str, times: int = 1) -> None:
-        self.counts[kind] += times
-        if len(self.errors) < ERRORS_MAX:
-            self.errors.append(f"line {line}: {what}" if line else what)
+def _feed(parser: etree.XMLPullParser, chunk: str) -> Fault | None:
+    """Give the parser some text. It may log what is fatal without raising, and would begin anew with the next."""
+    raised = ""
+    try:
+        parser.feed(chunk.encode("utf-8", "replace"))
+    except etree.XMLSyntaxError as error:
+        raised = str(error.msg)
+    for fatal in parser.feed_error_log.filter_from_fatals():
+        return Fault(fatal.type, fatal.line, fatal.message)
+    return Fault(0, 0, raised) if raised else None
 
-    def add(self, found: Found, line: int) -> None:
-        """An entry, if it is one."""
-        alternate = found.kind == feeds.ALTERNATE
-        url = self._url(found, line)
-        if url is None or (alternate and url in self._alternates):
-            return
-        if alternate and len(self._alternates) >= ENTRIES_MAX:
-            self.cut += 1
-            return
-        lastmod_ms = self._date(found.date, line)
-        entry = Entry(
-            url=url,
-            raw="" if found.loc == url else found.loc,
-            kind=found.kind,
-            lastmod_ms=lastmod_ms,
-            lastmod=found.date if lastmod_ms else "",
-            changefreq=self._changefreq(found.changefreq, line),
-            priority=self._priority(found.priority, line),
-        )
-        if alternate:
-            self._alternates.add(url)
-        (self.children if found.kind == feeds.CHILD else self.entries).append(entry)
 
-    def _url(self, found: Found, line: int) -> str | None:
-        """WHATWG href of an entry; None when it is refused."""
-        raw, fault, url = found.loc, "", None
-        if found.fault:
-            self.error("entry", line, found.fault)
-        if not raw:
-            fault = "" if found.fault else "no URL"
-        elif len(raw) > URL_CHARACTERS_MAX:
-            fault = f"a URL of {len(raw):,} characters"
-        elif "\ufffd" in raw:
-            fault = f"a URL that is not text: {raw[:200]!r}"
-        elif self.entities and any(name in self.entities for name in _ENTITY.findall(raw)):
-            fault = f"a URL with an entity of the DOCTYPE: {raw[:200]!r}"
+def _close(parser: etree.XMLPullParser, listing: Listing) -> Fault | None:
+    """The end of the text: whether it was the end of the document."""
+    try:
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        for fatal in parser.feed_error_log.filter_from_fatals():
+            return Fault(fatal.type, fatal.line, fatal.message)
+        for entry in parser.feed_error_log:
+            # Prefixes that nobody declared: everything was read all the same.
+            listing.note("syntax", entry.line, entry.message)
+            return None
+        return Fault(0, 0, str(error.msg))
+    return None
+
+
+def _take(element: Element, root: Element, readers: _Readers, listing: Listing) -> None:
+    """An entry that is whole, if it stands where entries stand."""
+    parent = element.getparent()
+    if parent is not root and (parent is None or local_name(parent) != "channel"):
+        return
+    listing.items += 1
+    if listing.items > ENTRIES_MAX:
+        listing.cut += 1
+        return
+    line = cast("int | None", element.sourceline) or 0
+    for found in readers[local_name(element)](element):
+        listing.add(found, line)
+
+
+def _prune(root: Element, readers: _Readers) -> int:
+    """Drop what was read. Kept is the path to what is open, with the children of an entry; their number."""
+    node = root
+    while len(node):
+        if local_name(node) not in readers:
+            del node[:-1]
+        elif len(node) > ELEMENTS_MAX:
+            return len(node)
+        node = node[-1]
+    return 0
+
+
+def _count(root: Element, last: Element, chunks: Iterator[str], listing: Listing) -> None:
+    """Count the entries beyond the bound by their start tags, without parsing them. The first chunk was parsed."""
+    parent = last.getparent()
+    within = root if parent is None else parent
+    listing.cut += within[-1] is not last
+    name = f"{last.prefix}:{local_name(last)}" if last.prefix else local_name(last)
+    start = re.compile(rf"<{re.escape(name)}[\s/>]")
+    rest = next(chunks, "")[-len(name) - 1 :]
+    for chunk in chunks:
+        text = rest + chunk
+        listing.cut += len(start.findall(text))
+        rest = text[-len(name) - 1 :]
+
+
+# --- text ------------------------------------------------------------------------------------------------
+
+
+def _read_lines(chunks: Iterator[str], listing: Listing) -> Kind:
+    """A list of one URL a line. A text without URLs in its first lines is none."""
+    for number, line in _lines(chunks, listing):
+        listing.items += 1
+        if _WEB.match(line):
+            listing.add(Found(line), number)
         else:
-            base = self._base if not found.base else self._based(found.base)
-            url = base.join(raw) if base is not None else None
-            if url is None:
-                fault = f"not a URL: {raw[:200]!r}"
-            elif not url.startswith(("http://", "https://")):
-                fault = f"not an http or https URL: {raw[:200]!r}"
-            elif len(url) > URL_CHARACTERS_MAX:
-                fault = f"a URL of {len(url):,} characters"
-            elif not self.feed and not _ABSOLUTE.match(raw):
-                self.error("relative", line, f"a relative URL, taken as {url[:200]!r}")
-        if fault or url is None:
-            if fault:
-                self.error("entry", line, fault)
-            return None
-        return url
+            listing.refuse(number, f"not an absolute http or https URL: {line[:200]!r}")
+        if listing.items == LINES_MAX and not listing.entries:
+            break
+    if listing.entries:
+        return "text"
+    listing.clear()
+    listing.note("syntax", 0, "no sitemap, no feed, and no list of URLs" if listing.items else "nothing in it")
+    return "unknown"
 
-    def _based(self, written: str) -> Base | None:
-        """The base that an xml:base makes; None for one that makes none."""
-        if written not in self._bases:
-            if len(self._bases) >= ERRORS_MAX:
-                self._bases.clear()
-            href = self._base.join(written)
-            self._bases[written] = Base(href) if href is not None else None
-        return self._bases[written]
 
-    def _date(self, written: str, line: int) -> int:
-        if not written:
-            return 0
-        at_ms = date_ms(written) or 0
-        if at_ms <= 0:
-            self.error("date", line, f"no date: {written[:100]!r}")
-        elif self._now_ms and at_ms > self._now_ms + DAY_MS:
-            self.error("future", line, f"a date to come: {written!r}")
-        return max(at_ms, 0)
+def _lines(chunks: Iterator[str], listing: Listing) -> Iterator[tuple[int, str]]:
+    """(number from 1, text without white space around it) of each line that isn't blank, until the list is full."""
+    number, rest, source = 1, "", chain(chunks, ("\n",))
+    for chunk in source:
+        text = rest + chunk
+        end = max(text.rfind("\n"), text.rfind("\r", 0, -1)) + 1  # a last \r may be half of a break
+        at = 0
+        for match in _LINE.finditer(text, 0, end):
+            number += len(_BREAK.findall(text, at, match.start()))
+            at = match.start()
+            line = match[0].strip()
+            if listing.full:
+                listing.cut += len(_LINE.findall(text, at)) + sum(len(_LINE.findall(more)) for more in source)
+                return
+            if line:
+                yield number, line[:LINE_CHARACTERS_MAX]
+        number += len(_BREAK.findall(text, at, end))
+        rest = text[end:]
+        if len(rest) > LINE_CHARACTERS_MAX:
+            rest = rest[:LINE_CHARACTERS_MAX] + rest[-1:]
 
-    def _changefreq(self, written: str, line: int) -> str:
-        said = written.lower()
-        if said in CHANGEFREQS or not said:
-            return said
-        self.error("hint", line, f"no changefreq: {written[:100]!r}")
-        return ""
 
-    def _priority(self, written: str, line: int) -> float | None:
-        if not written:
-            return None
-        value = float(written) if _PRIORITY.fullmatch(written) else 2.0
-        if value <= 1:
-            return value
-        self.error("hint", line, f"no priority: {written[:100]!r}")
-        return None
+# --- by hand ---------------------------------------------------------------------------------------------
+
+
+def check_sitemap(question: JsonObject) -> dict[str, object]:
+    """Answer `frontlog check sitemap`: {xml_b64 | text, url, content_type?} -> {kind, urls, children, errors, ...}.
+
+    `text` is a file of any kind that was decoded already. Each of urls and children is {loc, url, lastmod?,
+    lastmod_ms?, changefreq?, priority?, kind}: `loc` as it is written (a relative one resolved), `url` as it
+    would be requested. Raises ConfigError for a question that has no answer.
+    """
+    url = text_of(question, "url", "where the file came from")
+    content_type = text_or_none(question, "content_type", "the header of the response")
+    body, decoded = body_of(question, "text", "xml_b64")
+    try:
+        found = parse_sitemap(body, url, content_type, encoding="utf-8" if decoded else "")
+    except ValueError as error:
+        raise ConfigError(f'"url": {error}') from None
+    return {
+        "kind": found.kind,
+        "urls": [_shown(entry) for entry in found.entries],
+        "children": [_shown(entry) for entry in found.children],
+        "errors": list(found.errors),
+        "counts": found.counts,
+        "cut": found.cut,
+    }
+
+
+def _shown(entry: Entry) -> dict[str, object]:
+    written = entry.raw if ABSOLUTE.match(entry.raw) else entry.url
+    shown: dict[str, object] = {"loc": written, "url": entry.url, "kind": entry.kind}
+    if entry.lastmod_ms:
+        shown |= {"lastmod": entry.lastmod, "lastmod_ms": entry.lastmod_ms}
+    if entry.changefreq:
+        shown["changefreq"] = entry.changefreq
+    if entry.priority is not None:
+        shown["priority"] = entry.priority
+    return shown

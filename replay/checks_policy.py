@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, SourceKind, State
-from frontlog.avro.events import HostTransition, RobotsPolicy, Transition
+from frontlog.avro.events import Discovery, HostTransition, RobotsPolicy, Transition
 from frontlog.replay.book import Host, Origin, Url
 from frontlog.replay.ledger import Decision
 from frontlog.replay.robots_reference import allowed, crawl_delay_ms
@@ -91,13 +91,8 @@ class Scope(Watch):
     doc = "each page that is claimed lies in the scope of the seeds, the patterns, the depth and the budgets"
 
     def moved(self, decision: Decision, event: Transition) -> None:
-        first = event.first
-        if first is not None and first.scope is not None:
-            seed = first.source_kind in _SEEDS or (
-                first.source_kind is SourceKind.REDIRECT and event.depth == 0
-            )
-            if not seed:
-                self.fault(decision, f"{event.url} widens the scope, but was found as {first.source_kind}")
+        if event.first is not None and event.first.scope is not None and not self._seeded(event):
+            self.fault(decision, f"{event.url} widens the scope, but was found as {event.first.source_kind}")
         if not claim_of(event):
             return
         self.examined += 1
@@ -105,6 +100,14 @@ class Scope(Watch):
         why = _outside(self.book.rules, event, url) if url is not None else "not known"
         if why:
             self.fault(decision, f"{event.url} was claimed out of scope: {why}")
+
+    def _seeded(self, event: Transition) -> bool:
+        """Whether a URL may widen the scope: a seed, or what a seed was moved to."""
+        cause = self.scene.inputs.get((event.cause_topic, event.cause_offset))
+        found = cause.event if cause is not None else None
+        if not isinstance(found, Discovery):
+            return False
+        return found.source_kind in _SEEDS or (found.source_kind is SourceKind.REDIRECT and found.depth == 0)
 
 
 @lru_cache(maxsize=4_096)

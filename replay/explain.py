@@ -196,15 +196,22 @@ class _Log:
         return names.get(event.scope_kind) == event.scope
 
     def _policy(self, record: Record, event: RobotsPolicy | OperatorPolicy) -> Line:
-        rule = ""
-        if isinstance(event, RobotsPolicy) and event.state is RobotsState.RULES:
-            rule = story.robots_rule(event.text, self.subject.token, self._requested())
+        rule = detail = ""
+        if isinstance(event, RobotsPolicy):
+            detail = "" if event.status else event.detail
+            if event.state is RobotsState.RULES:
+                rule = story.robots_rule(event.text, self.subject.token, self._requested())
         return Line(
-            at_ms=record.timestamp_ms, what=f"policy: {story.policy_words(event)}",
-            detail=event.detail if isinstance(event, RobotsPolicy) and not event.status else "", record=self._where(Topic.POLICIES, record),
-            seq=event.seq, cause=self._place(event.cause_topic, event.cause_offset),
-            cause_what=self._cause(event.cause_topic, event.cause_offset), policy_version=event.seq, rule=rule,
-        )  # fmt: skip
+            at_ms=record.timestamp_ms,
+            what=f"policy: {story.policy_words(event)}",
+            detail=detail,
+            record=self._where(Topic.POLICIES, record),
+            seq=event.seq,
+            cause=self._place(event.cause_topic, event.cause_offset),
+            cause_what=self._cause(event.cause_topic, event.cause_offset),
+            policy_version=event.seq,
+            rule=rule,
+        )
 
     def _requested(self) -> str:
         row = self.subject.row

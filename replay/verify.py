@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import Topic
+from frontlog.avro.errors import FrontlogError
 from frontlog.avro.events import ContentVerdict, Document, Reject, Removed
 from frontlog.replay import (
     checks_content,
@@ -37,6 +38,7 @@ from frontlog.state import head as heads
 from frontlog.state.catalogue import STORE_TABLES
 from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.store import Txn
+from frontlog.streams.embedded_log import EmbeddedLogTxn
 from frontlog.streams.topics import OUTBOX, TOPIC_IDS, Role, decision_topics, input_topics
 
 NOT_VERIFIED: tuple[str, ...] = (
@@ -185,28 +187,43 @@ def verify_shard(job: Job, tick: Tick) -> ShardReport:
         # running crawl grow meanwhile.
         snapshot = stack.enter_context(shard.store.begin())
         live = heads.load(snapshot)
-        ends = {topic: shard.log.within(snapshot).bounds(topic, shard.partition)[1] for topic in TOPIC_IDS}
+        log, faults = shard.log.within(snapshot), list[Fault]()
+        bounds = {topic: _bounds(log, topic, shard.partition, faults) for topic in TOPIC_IDS}
         if not job.deep:
             snapshot.abort()
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="frontlog-verify-")))
         store = LmdbStore(scratch, STORE_TABLES, durability="none")
         stack.callback(store.close)
-        return _Reading(job, shard, ends, live, store).report(snapshot, tick)
+        return _Reading(job, shard, bounds, live, store, faults).report(snapshot, tick)
+
+
+def _bounds(log: EmbeddedLogTxn, topic: str, partition: int, faults: list[Fault]) -> tuple[int, int]:
+    """(first, next) of a topic; a topic whose ends can't be read is a fault, and is not read at all."""
+    try:
+        return log.bounds(topic, partition)
+    except FrontlogError as exc:
+        faults.append(Fault("records", f"{topic}/{partition}", str(exc), 0))
+        return 0, 0
 
 
 class _Reading:
     """The reading of one shard."""
 
     def __init__(
-        self, job: Job, shard: OpenShard, ends: dict[str, int], live: heads.Head, scratch: LmdbStore
+        self,
+        job: Job,
+        shard: OpenShard,
+        bounds: dict[str, tuple[int, int]],
+        live: heads.Head,
+        scratch: LmdbStore,
+        faults: list[Fault],
     ) -> None:
         self.job = job
         self.shard = shard
-        self.ends = ends
+        self.bounds = bounds
         self.live = live
-        self.faults: list[Fault] = []
-        log = shard.log
-        self.read = sum(end - log.bounds(topic, shard.partition)[0] for topic, end in ends.items())
+        self.faults = faults
+        self.read = sum(end - first for first, end in bounds.values())
         role, partition = job.ref.role, shard.partition
         self.other_list = live.psl_version not in ("", LIST_VERSION)
         self.scene = Scene(
@@ -217,6 +234,7 @@ class _Reading:
         self.audience = Audience(self.scene, [check for check in WATCHES if check.name not in skip])
         self.digests, self.compared, self.rows = Digests(self.scene), Live(self.scene), Rows(self.scene)
         self.fold = Fold(scratch, self.digests)
+        ends = {topic: end for topic, (_, end) in bounds.items()}
         self.ledger = Ledger(shard.log, partition, decision_topics(role), input_topics(role), ends)
         self.documents: dict[str, str] = {}
         self.answers: dict[str, str] = {}
@@ -267,8 +285,8 @@ class _Reading:
     def _records(self, topic: str, start: int = 0) -> Iterator[Output]:
         """The records of a topic up to where it ended; what can't be decoded is a fault of `records`."""
         partition = self.shard.partition
-        first = self.shard.log.bounds(topic, partition)[0]
-        source = Source(self.shard.log, topic, partition, max(first, start), self.ends[topic], self.faults)
+        first, end = self.bounds[topic]
+        source = Source(self.shard.log, topic, partition, max(first, start), end, self.faults)
         while (record := source.next()) is not None:
             try:
                 yield Output(record.offset, record.timestamp_ms, decode(record.value))

@@ -200,11 +200,7 @@ class Shard:
         self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None], start: bool
     ) -> Done:
         with self.store.begin(write=True) as txn:
-            head = heads.load(txn)
-            if head.seq != self.head.seq or head.owner_token != self.head.owner_token:
-                raise Fenced(
-                    f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}"
-                )
+            head = self._own_head(txn)
             now_ms = max(self.clock.now_ms(), head.at_ms)
             ctx = Context(
                 now_ms=now_ms, seq=head.seq, owner_token=head.owner_token + start, owner=self.owner,
@@ -225,6 +221,13 @@ class Shard:
             txn.commit()
         self.head = new
         return done
+
+    def _own_head(self, txn: Txn) -> heads.Head:
+        """The head that the store holds, if it is the one that this owner left; nothing is written by any other."""
+        head = heads.load(txn)
+        if head.seq != self.head.seq or head.owner_token != self.head.owner_token:
+            raise Fenced(f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}")
+        return head
 
     def outbox(self) -> list[Delivery]:
         """What waits for other shards, oldest first, at most OUTBOX_MAX."""
@@ -249,6 +252,7 @@ class Shard:
     def settle_outbox(self) -> None:
         """Note deliveries that no batch noted yet; for a clean end."""
         with self.store.begin(write=True) as txn:
+            self._own_head(txn)
             self._note_delivered(txn)
             txn.commit()
 

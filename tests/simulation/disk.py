@@ -19,13 +19,10 @@ from frontlog.state.catalogue import STORE_TABLES
 from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.store import Durability, Item, Store, Txn
+from simulation.loop import Crashed
 
 MAP_BYTES = 1 << 19
 """Small, so that maps fill and grow."""
-
-
-class Crashed(BaseException):
-    """The process is dead. Nothing catches it, and whatever runs on after it can change nothing."""
 
 
 class Damage:

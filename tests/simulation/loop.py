@@ -25,6 +25,10 @@ SHUFFLED_MAX = 4
 """A ready callback overtakes at most so many others at once."""
 
 
+class Crashed(BaseException):
+    """The process is dead. Nothing catches it, and whatever runs on after it can change nothing."""
+
+
 class Scheduler:
     """The one time of a simulation, in seconds from its start, and all that is to run."""
 
@@ -160,7 +164,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """A callback or task raised what nobody took."""
         error = context.get("exception")
-        if not self._dead:
+        if not self._dead and not isinstance(error, Crashed):
             self.failures.append(error if isinstance(error, BaseException) else RuntimeError(str(context)))
 
     def is_running(self) -> bool:

@@ -66,7 +66,7 @@ class Forgery:
             seq = last.seq + n + (skip if n == len(events) else 0)
             stamp: dict[str, Any] = {
                 "seq": seq,
-                "owner_token": getattr(event, "owner_token", 0) or last.owner_token,
+                "owner_token": max(int(getattr(event, "owner_token", 0)), last.owner_token),
             }
             numbered.append(replace(event, **stamp))
         seq = last.seq + len(events) + skip + 1
