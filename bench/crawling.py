@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from frontlog.avro.enums import Topic
 from frontlog.replay.folder import open_shard, shards_of
@@ -46,13 +46,13 @@ def said(out: Path) -> Said:
             other.append(line)
             continue
         if isinstance(event, dict):
-            events.append(event)
+            events.append(cast("dict[str, Any]", event))
     return Said(events, "\n".join(other))
 
 
 class Stored(NamedTuple):
-    """Bytes on the disk after a crawl, and how many records of it each topic of the log holds. `log_bytes` are the files of the
-    stores, tables and free pages included; `log_table_bytes` the pages of the log alone, `tables_bytes` those of the rest."""
+    """Bytes on the disk after a crawl, and how many records each topic of its log holds. `log_bytes`: the files of the
+    stores, free pages included; `log_table_bytes`: the pages of the log alone, `tables_bytes` those of the rest."""
 
     log_bytes: int
     log_table_bytes: int

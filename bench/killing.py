@@ -8,7 +8,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +17,16 @@ from bench.disk import Disk
 from bench.measure import descendants
 from bench.synthweb import ROOT, Missing
 from frontlog.avro.errors import FrontlogError
+from frontlog.processors import errands
 from frontlog.replay.folder import open_shard, shards_of
 from frontlog.state import keys
+from frontlog.state.tables import Tables
 from frontlog.streams.topics import Role
 
 ORPHAN_S = 10.0
 END_S = 600.0
 """How long a crawl that nobody kills may take."""
+LEAVE_BYTES_MAX = 512 << 10
 FULL_S = 20.0
 """How soon a crawl must say that there is no room."""
 
@@ -40,10 +43,12 @@ class Setup(NamedTuple):
 
 
 class Open(NamedTuple):
-    """Leases that were open when a process died, and the decisions that its log held."""
+    """Leases that were open when a process died, and the decisions that its log held. `own`: those that the process
+    had given itself; the others were left by one before it, which it had not come to release."""
 
     pages: int
     errands: int
+    own: int
     decisions: int
 
 
@@ -60,12 +65,12 @@ class Kill(NamedTuple):
 
     def line(self) -> str:
         """For people."""
-        leases = (
-            f"{self.left.pages} pages and {self.left.errands} errands leased"
-            if self.left.pages + self.left.errands
-            else "no lease open"
+        count = self.left.pages + self.left.errands
+        leases = f"{count} leases open ({self.left.own} of its own)" if count else "no lease open"
+        return (
+            f"kill {self.number}: {self.after_s:.3f} s after the start, {leases}, {self.left.decisions:,} decisions"
+            f"{self.what}"
         )
-        return f"kill {self.number}: {self.after_s:.3f} s after the start, {leases}, {self.left.decisions:,} decisions{self.what}"
 
 
 class Ran(NamedTuple):
@@ -112,7 +117,7 @@ def finish(setup: Setup, number: int) -> Ran:
 
 
 def kill(process: subprocess.Popen[bytes]) -> list[str]:
-    """kill -9, and wait until its parsers are gone as well; those that stay are a fault."""
+    """kill -9, and wait until its parsers are gone as well; those that stay are a fault. Nothing if it has ended."""
     family = [pid for pid in descendants(process.pid) if pid != process.pid]
     process.kill()
     process.wait()
@@ -131,22 +136,34 @@ def _lives(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def open_leases(folder: Path) -> Open:
-    """What the tables hold after a kill."""
-    pages = errands = decisions = 0
+def open_leases(folder: Path, pid: int) -> Open:
+    """What the tables hold after a kill of the process `pid`."""
+    pages = count = own = decisions = 0
     try:
         refs = shards_of(folder)
     except FrontlogError:
-        return Open(0, 0, 0)  # killed before there was a log
+        return Open(0, 0, 0, 0)  # killed before there was a log
     for ref in refs:
         with open_shard(ref) as shard:
             decisions += shard.head().seq
             if ref.role is Role.FRONTIER:
                 with shard.store.begin() as txn:
-                    for key, _ in txn.scan("leases"):
-                        pages += key[8] == keys.LEASE_URL
-                        errands += key[8] != keys.LEASE_URL
-    return Open(pages, errands, decisions)
+                    tables = Tables(txn)
+                    owners = [_holder_of(tables, key) for key, _ in tables.leases.scan()]
+                    pages += sum(key[8] == keys.LEASE_URL for key, _ in tables.leases.scan())
+                count += len(owners)
+                own += sum(f"/{pid}/" in owner for owner in owners)
+    return Open(pages, count - pages, own, decisions)
+
+
+def _holder_of(tables: Tables, key: bytes) -> str:
+    """The process that a lease was given to."""
+    if key[8] == keys.LEASE_URL:
+        url = tables.urls.get(key[9:])
+        return url.lease_owner if url is not None else ""
+    host = tables.hosts.get(key[9:])
+    errand = errands.unpack(host.errand) if host is not None else None
+    return errand.owner if errand is not None else ""
 
 
 def snapshot(setup: Setup, number: int) -> Path | None:
@@ -165,64 +182,74 @@ def kill_once(setup: Setup, number: int, moment_s: float) -> Kill | Ran:
     if wait(process, moment_s):
         return Ran(process.returncode, said(output(setup, number)), time.monotonic() - began)
     after_s = time.monotonic() - began
-    faults = kill(process)
+    return _left(setup, number, process, after_s, kill(process))
+
+
+def _left(
+    setup: Setup,
+    number: int,
+    process: subprocess.Popen[bytes],
+    after_s: float,
+    faults: list[str],
+    what: str = "",
+) -> Kill:
     copy = snapshot(setup, number)
-    left = open_leases(copy) if copy is not None else Open(0, 0, 0)
-    return Kill(number, after_s, left, copy, faults)
+    left = open_leases(copy, process.pid) if copy is not None else Open(0, 0, 0, 0)
+    return Kill(number, after_s, left, copy, faults, what)
 
 
 def fill_once(setup: Setup, number: int, moment_s: float, disk: Disk, chance: random.Random) -> Kill | Ran:
-    """Start, fill the disk at the moment, wait until the crawl says that there is no room; then free it, or kill the
-    process first, or kill it and start it once more while there is still no room."""
-    leave_bytes, hold_s, how = chance.randrange(0, 512 << 10), chance.uniform(0.2, 2.0), chance.randrange(3)
+    """Start, fill the disk at the moment, wait until the crawl says that there is no room. Then one of three: free it, and
+    kill once it has gone on; kill, then free it; kill, start once more while there is no room, then free it."""
+    leave_bytes, hold_s, how = (
+        chance.randrange(0, LEAVE_BYTES_MAX),
+        chance.uniform(0.2, 2.0),
+        chance.randrange(3),
+    )
     began = time.monotonic()
     process = start(setup, number)
     if wait(process, moment_s):
         return Ran(process.returncode, said(output(setup, number)), time.monotonic() - began)
     disk.fill(leave_bytes)
     after_s = time.monotonic() - began
+    what = f"; the disk was filled to {leave_bytes} bytes and stayed so for {hold_s:.2f} s"
     try:
         told = _until(lambda: process.poll() is not None or full_was_said(said(output(setup, number))))
-        time.sleep(hold_s)
         faults = [] if told else [f"the disk was full for {FULL_S:.0f} s and the crawl did not say so"]
-        if process.poll() is not None:
-            faults.append(
-                f"the crawl ended with code {process.returncode} when the disk was full: {said(output(setup, number)).other[-2_000:]}"
+        time.sleep(hold_s)
+        faults += _ended_badly(setup, number, process, "when the disk was full")
+        if how == 0:
+            disk.free()
+            faults += _went_on(setup, number, process)
+            return _left(
+                setup, number, process, after_s, faults, f"{what}; with room again it went on, and was killed"
             )
-        elif how:
-            faults += kill(process)
-        copy = snapshot(setup, number) if process.returncode is not None else None
-        left = open_leases(copy) if copy is not None else Open(0, 0, 0)
-        what = f"; the disk was filled to {leave_bytes} bytes {after_s:.3f} s after the start and stayed so for {hold_s:.2f} s"
-        if how == 2:
-            what += f", and then {_again_while_full(setup, number)}"
+        faults += kill(process)
+        found = _left(setup, number, process, after_s, faults, f"{what}; it was killed then")
+        return found._replace(what=f"{found.what}; {_again_while_full(setup, number)}") if how == 2 else found
     finally:
         disk.free()
-    if process.returncode is None:
-        return _goes_on(
-            setup, number, process, Kill(number, after_s, left, copy, faults, what + "; not killed")
-        )
-    return Kill(number, after_s, left, copy, faults, what)
 
 
-def _goes_on(setup: Setup, number: int, process: subprocess.Popen[bytes], found: Kill) -> Kill:
-    """With room again a crawl goes on by itself: it must fetch something, or come to its end."""
+def _ended_badly(setup: Setup, number: int, process: subprocess.Popen[bytes], when: str) -> list[str]:
+    if process.poll() in (None, 0):
+        return []
+    return [
+        f"the crawl ended with code {process.returncode} {when}: {said(output(setup, number)).other[-2_000:]}"
+    ]
+
+
+def _went_on(setup: Setup, number: int, process: subprocess.Popen[bytes]) -> list[str]:
+    """With room again a crawl goes on by itself, or comes to its end; then it is killed."""
     before = len(said(output(setup, number)).events)
 
     def moved() -> bool:
-        events = said(output(setup, number)).events
-        later = [e for e in events[before:] if e.get("event") == "progress" and e.get("phase") == "crawling"]
-        return process.poll() is not None or len(later) > 1
+        later = said(output(setup, number)).events[before:]
+        return process.poll() is not None or sum(e.get("phase") == "crawling" for e in later) > 1
 
-    if not _until(moved):
-        found.faults.append("there was room again, and the crawl did not go on")
-    if process.poll() is None:
-        found.faults.extend(kill(process))
-    elif process.returncode != 0:
-        found.faults.append(
-            f"with room again the crawl ended with code {process.returncode}: {said(output(setup, number)).other[-2_000:]}"
-        )
-    return found
+    faults = [] if _until(moved) else ["there was room again, and the crawl did not go on"]
+    faults += _ended_badly(setup, number, process, "with room again")
+    return faults + kill(process)
 
 
 def _again_while_full(setup: Setup, number: int) -> str:
@@ -252,8 +279,3 @@ def _until(condition: Callable[[], bool]) -> bool:
 def environment() -> dict[str, str]:
     """What a crawl is started with when nothing special is wanted."""
     return dict(os.environ)
-
-
-def moments(chance: random.Random, count: int, window_s: float) -> Sequence[float]:
-    """Uniformly random moments, in seconds after the start of each process."""
-    return [chance.uniform(0, window_s) for _ in range(count)]

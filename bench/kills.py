@@ -2,18 +2,24 @@
 
     python -m bench.kills --n 20 --fulls 6 --seed 1
 
-A crawl of the synthetic web runs in a process of its own. It is killed with kill -9 at a moment drawn uniformly from a window
-that is a few times its start-up, and started again, N times; a crawl that comes to its end before that is judged, and
-the next kills hit a new one. Then the same on a small disk that is filled at random moments.
+A crawl of the synthetic web runs in a process of its own. It is killed with kill -9 at a moment drawn uniformly from a
+window that is a few times its start-up, and started again, N times; a crawl that comes to its end before that is judged,
+and the next kills hit a new one. Three kinds of crawl:
+
+    quick   most kills: a short gap, many pages, something always in flight
+    slow    a quarter: the gap is longer than a start takes, so that one that a restart forgets shows
+    full    a small disk is filled at random moments; then room comes back, or the process is killed first
 
 Judged at the end of each crawl, against one that nobody disturbed and the server's own log:
 
-- every page that the undisturbed crawl fetches is there;
-- no URL was asked for twice unless its lease had run out, or had been released because its process was dead: each case is
-  printed with the moves that the log has; and no request came without a lease;
+- every page that the undisturbed crawl fetches is there, and was given out;
+- no URL was asked for twice unless its lease had run out, or had been released because its process was dead: each case
+  is printed with the moves that the log has; and no request came without a lease;
 - no two requests to a host came closer than the gap, nor at once;
 - the archive is whole, every body that the tables point at is there, `frontlog verify --deep` finds nothing;
 - folding the log gives the tables, at the end and in the copy that was taken at each kill; nothing is left undecided.
+
+Not seen: what a power cut takes, since the machine stays up.
 """
 
 import argparse
@@ -22,103 +28,106 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import measure, proofs
+from bench import measure
 from bench.crawling import FRONTLOG
 from bench.disk import Disk, small_disk
+from bench.judging import Undisturbed, Verdict, judge, told
 from bench.killing import Kill, Ran, Setup, environment, fill_once, finish, kill_once
 from bench.run import append
-from bench.story import Again, Story, hold, read_story
-from bench.synthweb import ROOT, Missing, Server, Visit, Web, courtesies, visits
+from bench.story import Story, read_story
+from bench.synthweb import ROOT, Missing, Server, Web, visits
 
 RESULTS = ROOT / "bench" / "results" / "kills.jsonl"
-WEB = ("-latency-ms", "40", "-jitter-ms", "120", "-slow", "0", "-traps", "0", "-errors", "0")
-"""Answers take a while, so that there are leases to lose; the web is finite, and nothing in it asks for a second try."""
+FINITE = ("-slow", "0", "-traps", "0", "-errors", "0")
+"""The web is finite, and nothing in it asks for a second try."""
+QUICK = (*FINITE, "-latency-ms", "40", "-jitter-ms", "120")
+SLOW = (*FINITE, "-latency-ms", "500", "-jitter-ms", "500")
+"""Answers take a while, so that there are leases to lose."""
+FEW_PAGES = r"scope.include=['(-[0-3]\.html|/[0-3]/|[?&]id=[0-3]&cat=\w+|_\([0-3]\)|//[^/]+/)$']"
+"""The first four pages of a host, in each of synthweb's four styles of URL."""
 STARTING_SHARE = 0.3
 """The part of the window that start-up takes: about as many kills hit it."""
+SLOW_SHARE = 4
 DISK_BYTES = 256 << 20
 
 
+class Kind(NamedTuple):
+    """A kind of crawl: how many kills, the flags of its web, the gap, and what else is set."""
+
+    name: str
+    kills: int
+    web: tuple[str, ...]
+    gap_ms: int
+    more: tuple[str, ...] = ()
+
+
 class Bench(NamedTuple):
-    """What all crawls share. `window_s`: moments are drawn from it; `wanted`: what an undisturbed crawl comes to."""
+    """What the crawls of a kind share. `window_s`: moments are drawn from it."""
 
     options: argparse.Namespace
+    kind: Kind
     server: Server
     scratch: Path
     seeds: Path
     chance: random.Random
-    wanted: Story
+    usual: Undisturbed
     window_s: float
 
 
-class Verdict(NamedTuple):
-    """What became of one crawl."""
-
-    kills: list[Kill]
-    faults: list[str]
-    again: list[Again]
-    notes: list[str]
-    facts: dict[str, Any]
-
-
-def settings(options: argparse.Namespace) -> tuple[str, ...]:
-    """Of every crawl."""
-    return (
-        f"politeness.gap_ms_min={options.gap_ms}",
-        "politeness.gap_factor=0",
-        "crawl.patience_ms=30000",
-        *options.settings,
-    )
-
-
 def setup(bench: Bench, name: str, folder: Path, disk: Disk | None = None) -> Setup:
-    """Folders of a crawl."""
+    """The folders and settings of a crawl."""
     scratch = bench.scratch / name
     scratch.mkdir(parents=True)
     program, env = (FRONTLOG, environment()) if disk is None else (disk.program, disk.environment())
-    return Setup(folder, bench.seeds, settings(bench.options), scratch, program, env)
+    gaps = (
+        f"politeness.gap_ms_min={bench.kind.gap_ms}",
+        "politeness.gap_factor=0",
+        "crawl.patience_ms=60000",
+    )
+    settings = (*gaps, *bench.kind.more, *bench.options.settings)
+    return Setup(folder, bench.seeds, settings, scratch, program, env)
 
 
-def undisturbed(options: argparse.Namespace, server: Server, scratch: Path, seeds: Path) -> Bench:
+def undisturbed(bench: Bench) -> Bench:
     """Crawl once without a kill: what there is to fetch, and how long a start takes."""
-    chance = random.Random(options.seed)
-    bench = Bench(options, server, scratch, seeds, chance, Story(), 0.0)
-    at = setup(bench, "undisturbed", scratch / "undisturbed" / "crawl")
-    log, began_ns = server.rotate("undisturbed"), time.time_ns()
+    name = f"{bench.kind.name}-undisturbed"
+    at = setup(bench, name, bench.scratch / name / "crawl")
+    log, began_ns = bench.server.rotate(name), time.time_ns()
     ran = finish(at, 0)
-    found = sorted(visits(server.settled(log)))
-    verdict = judge(bench._replace(wanted=read_story(at.folder)), at, [], ran, found, began_ns // 1_000_000)
-    if verdict.faults or not found:
-        raise Missing(
-            "a crawl that nobody disturbed has faults:\n" + "\n".join(verdict.faults or [ran.said.other])
-        )
+    found = sorted(visits(bench.server.settled(log)))
+    if ran.code != 0 or not found:
+        raise Missing(f"a crawl that nobody disturbed ended with code {ran.code}:\n{ran.said.other[-4_000:]}")
+    usual = bench.usual._replace(story=read_story(at.folder))
+    verdict = judge(usual, at, [], ran, found, began_ns // 1_000_000)
+    if verdict.faults:
+        raise Missing("a crawl that nobody disturbed has faults:\n" + "\n".join(verdict.faults))
     start_s = (found[0].start_ns - began_ns) / 1e9
-    window_s = options.window_s or start_s / STARTING_SHARE
+    window_s = bench.options.window_s or start_s / STARTING_SHARE
     print(
-        f"undisturbed: {verdict.facts['fetched']} URLs fetched of {verdict.facts['urls']} known, {len(found)} requests in {ran.seconds:.1f} s; the first "
-        f"{start_s:.2f} s after the start. Kills: {options.n}, seed {options.seed}, uniform in the first {window_s:.2f} s after each start",
+        f"{bench.kind.name}, undisturbed: {verdict.facts['fetched']} URLs fetched of {verdict.facts['urls']} known, "
+        f"{len(found)} requests in {ran.seconds:.1f} s with a gap of {bench.kind.gap_ms} ms; the first request came "
+        f"{start_s:.2f} s after the start, so moments are uniform in the first {window_s:.2f} s after each start",
         flush=True,
     )
-    return bench._replace(wanted=read_story(at.folder), window_s=window_s)
+    return bench._replace(usual=usual, window_s=window_s)
 
 
-def one_crawl(bench: Bench, name: str, number: int, count: int, disk: Disk | None, folder: Path) -> Verdict:
-    """Kill one crawl up to `count` times, let it end, judge it."""
+def one_crawl(bench: Bench, name: str, number: int, disk: Disk | None, folder: Path) -> Verdict:
+    """Kill one crawl until there were as many kills as wanted, let it end, judge it."""
     at = setup(bench, name, folder, disk)
     log, began_ms = bench.server.rotate(name), time.time_ns() // 1_000_000
     kills: list[Kill] = []
     ran: Ran | None = None
-    while ran is None and len(kills) < count:
+    while ran is None and number + len(kills) < bench.kind.kills:
         moment_s = bench.chance.uniform(0, bench.window_s)
         turn = number + len(kills)
-        done = (
-            kill_once(at, turn, moment_s)
-            if disk is None
-            else fill_once(at, turn, moment_s + bench.window_s * STARTING_SHARE, disk, bench.chance)
-        )
+        if disk is None:
+            done = kill_once(at, turn, moment_s)
+        else:  # a crawl that has not begun has nothing to say about a full disk
+            done = fill_once(at, turn, moment_s + bench.window_s * STARTING_SHARE, disk, bench.chance)
         if isinstance(done, Ran):
             ran = done
         else:
@@ -126,65 +135,52 @@ def one_crawl(bench: Bench, name: str, number: int, count: int, disk: Disk | Non
             print(f"  {done.line()}", flush=True)
     ran = ran or finish(at, 10_000)
     found = sorted(visits(bench.server.settled(log)))
-    return judge(bench, at, kills, ran, found, began_ms)
+    return judge(bench.usual, at, kills, ran, found, began_ms)
 
 
-def judge(
-    bench: Bench, at: Setup, kills: Sequence[Kill], ran: Ran, found: list[Visit], began_ms: int
-) -> Verdict:
-    """Everything that must hold at the end of a crawl, and of each copy."""
-    summary = ran.said.summary
-    faults = [text for one in kills for text in one.faults]
-    if ran.code != 0 or summary is None or summary["end"] != "done":
-        ended = summary["end"] if summary else ran.said.other[-3_000:]
-        faults.append(f"the last run ended with code {ran.code}: {ended}")
-    story = read_story(at.folder)
-    bases = {n: seed.rstrip("/") for n, seed in enumerate(bench.server.web.seeds())}
-    held = hold(story, found, bases, began_ms)
-    missing, other = proofs.compared(story, bench.wanted)
-    least = courtesies(found)
-    faults += [f"missing: {text}" for text in missing] + held.unleased
-    faults += [f"asked twice: {one.url}: {one.fault}" for one in held.again if one.fault]
-    faults += proofs.polite(least, bench.options.gap_ms)
-    faults += proofs.archive(at.folder) + proofs.bodies(at.folder, story.rows)
-    faults += proofs.folded(at.folder) + proofs.settled(at.folder, story) + proofs.verified(at.folder)
-    for one in kills:
-        faults += [f"at kill {one.number}: {text}" for text in _copy_faults(one)]
-    facts = {
-        "requests": held.requests, "asked_again": len(held.again), "owners": story.owners, "urls": len(story.rows),
-        "fetched": sum(row.state == "FETCHED" for row in story.rows.values()), "outputs": len(story.outputs), "outputs_repeated": story.repeats, "rejects": len(story.rejects),
-        "start_ms_min": min((c.start_ms for c in least), default=0), "gap_ms_min": min((c.gap_ms for c in least), default=0),
+def all_crawls(bench: Bench, here: measure.Machine) -> list[Verdict]:
+    """As many crawls as it takes."""
+    verdicts: list[Verdict] = []
+    done = empty = 0
+    while done < bench.kind.kills:
+        name = f"{bench.kind.name}-{done}-{empty}"
+        verdict = _crawl(bench, name, done)
+        verdicts.append(verdict)
+        done += len(verdict.kills)
+        empty += not verdict.kills
+        if empty > 20:
+            raise Missing(
+                f"{bench.kind.name}: the crawls end before they are killed; give --window-s or more pages"
+            )
+        print("\n".join(told(name, verdict)), flush=True)
+        append(bench.options.out, _row(bench, name, verdict, here))
+    return verdicts
+
+
+def _crawl(bench: Bench, name: str, number: int) -> Verdict:
+    if bench.kind.name != "full":
+        return one_crawl(bench, name, number, None, bench.scratch / name / "crawl")
+    folder = bench.scratch / f"{name}-disk"
+    with small_disk(folder, DISK_BYTES) as disk:
+        print(f"  a disk of its own: {disk.kind}", flush=True)
+        return one_crawl(bench, name, number, disk, folder / "crawl")
+
+
+def _row(bench: Bench, name: str, verdict: Verdict, here: measure.Machine) -> dict[str, Any]:
+    kills = [
+        {"number": k.number, "after_s": round(k.after_s, 3), **k.left._asdict(), "what": k.what}
+        for k in verdict.kills
+    ]
+    options = bench.options
+    return {
+        "what": "kills", "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": here._asdict(),
+        "name": name, "seed": options.seed, "hosts": options.hosts, "host_pages": options.host_pages,
+        "gap_ms": bench.kind.gap_ms, "window_s": bench.window_s, "kills": kills, **verdict.facts,
+        "faults": verdict.faults, "notes": verdict.notes,
     }  # fmt: skip
-    return Verdict(
-        list(kills),
-        faults,
-        held.again,
-        [f"differs: {t}" for t in other] + [f"reject: {t}" for t in story.rejects],
-        facts,
-    )
-
-
-def _copy_faults(one: Kill) -> list[str]:
-    """What was left at a kill must be consistent by itself; its archive may end in a torn record."""
-    if one.snapshot is None or one.left.decisions == 0:
-        return []
-    return proofs.folded(one.snapshot) + proofs.bodies(one.snapshot, read_story(one.snapshot).rows)
 
 
 # --- the command -------------------------------------------------------------------------------------------------
-
-
-def told(name: str, verdict: Verdict) -> list[str]:
-    """A crawl for people."""
-    f = verdict.facts
-    lines = [
-        f"{name}: {len(verdict.kills)} kills, {f['owners']} owners; {f['requests']} requests, {f['fetched']} URLs fetched of {f['urls']}, "
-        f"{f['outputs']} outputs ({f['outputs_repeated']} of them twice), {f['rejects']} rejects; smallest time between two starts at a host {f['start_ms_min']:.2f} ms, "
-        f"from an answer to the next request {f['gap_ms_min']:.2f} ms; {f['asked_again']} URLs were asked for again (s since the crawl began):"
-    ]
-    lines += [f"    {one.url}: {one.moves}" for one in verdict.again]
-    lines += [f"  {note}" for note in verdict.notes]
-    return lines + [f"  FAULT {fault}" for fault in verdict.faults]
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -193,68 +189,55 @@ def arguments() -> argparse.ArgumentParser:
         prog="python -m bench.kills",
         description="Kill a crawl at random moments, and judge what it comes to.",
     )
-    parser.add_argument("--n", type=int, default=20, help="kills [20]")
-    parser.add_argument("--fulls", type=int, default=6, help="how often a disk is filled [6]")
-    parser.add_argument("--seed", type=int, default=1, help="of the moments [1]")
-    parser.add_argument("--hosts", type=int, default=12)
-    parser.add_argument("--host-pages", type=int, default=20)
-    parser.add_argument(
-        "--gap-ms", type=int, default=50, help="smallest gap between two requests to a host [50]"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--n", type=int, default=20, help="kills, a quarter of them of a slow crawl [20]")
+    add("--fulls", type=int, default=6, help="how often a disk is filled [6]")
+    add("--seed", type=int, default=1, help="of the moments [1]")
+    add("--hosts", type=int, default=12)
+    add("--host-pages", type=int, default=20)
+    add("--gap-ms", type=int, default=50, help="gap between two requests to a host, of quick crawls [50]")
+    add("--slow-gap-ms", type=int, default=0, help="of slow crawls [twice a start, 2000 at least]")
+    add(
         "--window-s",
         type=float,
         default=0.0,
-        help="moments are drawn from so many seconds after each start [by start-up]",
+        help="moments lie in so many seconds after each start [by start-up]",
     )
-    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument(
-        "--scratch", type=Path, default=None, help="where folders are kept [a temporary folder]"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="rows are appended here")
+    add("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
+    add("--scratch", type=Path, default=None, help="where folders are kept [a temporary folder]")
+    add("--out", type=Path, default=RESULTS, help="rows are appended here")
     return parser
 
 
 def run(options: argparse.Namespace, scratch: Path) -> list[Verdict]:
     """All of it."""
     here = measure.machine(scratch)
-    print(f"machine: {here.line()}", flush=True)
+    slow = options.n // SLOW_SHARE
+    print(
+        f"machine: {here.line()}\nseed {options.seed}, {options.n} kills, {options.fulls} full disks",
+        flush=True,
+    )
+    chance = random.Random(options.seed)
     verdicts: list[Verdict] = []
-    seeds = scratch / "seeds.txt"
-    with Server(Web(options.hosts, options.host_pages, WEB), scratch) as server:
-        seeds.write_text("\n".join(server.web.seeds()) + "\n", encoding="utf-8")
-        bench = undisturbed(options, server, scratch, seeds)
-        for what, wanted in (("kills", options.n), ("fulls", options.fulls)):
-            done = 0
-            while done < wanted:
-                name = f"{what}-{done}"
-                verdict = _crawl(bench, what, name, done, wanted - done)
-                done += max(1, len(verdict.kills))
-                verdicts.append(verdict)
-                print("\n".join(told(name, verdict)), flush=True)
-                append(options.out, _row(options, name, verdict, here))
+    start_s = 0.0
+    for kind in (
+        Kind("quick", options.n - slow, QUICK, options.gap_ms),
+        Kind("full", options.fulls, QUICK, options.gap_ms),
+        Kind("slow", slow, SLOW, options.slow_gap_ms, (FEW_PAGES,)),
+    ):
+        if not kind.kills:
+            continue
+        if not kind.gap_ms:
+            kind = kind._replace(gap_ms=int(max(2_000, 2_000 * start_s)))
+        with Server(Web(options.hosts, options.host_pages, kind.web), scratch) as server:
+            seeds = scratch / f"{kind.name}.txt"
+            seeds.write_text("\n".join(server.web.seeds()) + "\n", encoding="utf-8")
+            bases = {n: seed.rstrip("/") for n, seed in enumerate(server.web.seeds())}
+            usual = Undisturbed(Story(), kind.gap_ms, bases)
+            bench = undisturbed(Bench(options, kind, server, scratch, seeds, chance, usual, 0.0))
+            start_s = bench.window_s * STARTING_SHARE
+            verdicts += all_crawls(bench, here)
     return verdicts
-
-
-def _crawl(bench: Bench, what: str, name: str, number: int, count: int) -> Verdict:
-    if what == "kills":
-        return one_crawl(bench, name, number, count, None, bench.scratch / name / "crawl")
-    folder = bench.scratch / f"{name}-disk"
-    with small_disk(folder, DISK_BYTES) as disk:
-        print(f"  a disk of its own: {disk.kind}", flush=True)
-        return one_crawl(bench, name, number, count, disk, folder / "crawl")
-
-
-def _row(options: argparse.Namespace, name: str, verdict: Verdict, here: measure.Machine) -> dict[str, Any]:
-    kills = [
-        {"number": k.number, "after_s": round(k.after_s, 3), **k.left._asdict(), "what": k.what}
-        for k in verdict.kills
-    ]
-    return {
-        "what": "kills", "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": here._asdict(), "name": name,
-        "seed": options.seed, "hosts": options.hosts, "host_pages": options.host_pages, "gap_ms": options.gap_ms, "kills": kills,
-        **verdict.facts, "faults": verdict.faults, "notes": verdict.notes,
-    }  # fmt: skip
 
 
 def main() -> None:
@@ -269,14 +252,16 @@ def main() -> None:
             print(f"kills: {missing}", file=sys.stderr)
             raise SystemExit(2) from missing
     kills = [one for verdict in verdicts for one in verdict.kills]
-    open_ones = sum(bool(one.left.pages + one.left.errands) for one in kills)
-    faults = sum(len(verdict.faults) for verdict in verdicts)
-    print(
-        json.dumps(
-            {"kills": len(kills), "with_open_leases": open_ones, "crawls": len(verdicts), "faults": faults}
-        )
-    )
-    raise SystemExit(1 if faults else 0)
+    found = {
+        "kills": len(kills),
+        "with_open_leases": sum(bool(one.left.pages + one.left.errands) for one in kills),
+        "with_own_leases": sum(bool(one.left.own) for one in kills),
+        "crawls": len(verdicts),
+        "asked_again": sum(len(verdict.again) for verdict in verdicts),
+        "faults": sum(len(verdict.faults) for verdict in verdicts),
+    }
+    print(json.dumps(found))
+    raise SystemExit(1 if found["faults"] else 0)
 
 
 if __name__ == "__main__":

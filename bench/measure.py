@@ -81,12 +81,12 @@ def run(
     began = time.monotonic()
     with out.open("wb") as said:
         process = subprocess.Popen(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=env, start_new_session=True
+            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=env,
+            start_new_session=True,
         )  # fmt: skip
         sampler = Sampler(process.pid)
         sampler.start()
-        found = 0
-        while not found:
+        while True:
             found, status, usage = os.wait4(process.pid, os.WNOHANG)
             if found:
                 process.returncode = os.waitstatus_to_exitcode(status)
@@ -122,7 +122,7 @@ class Sampler(threading.Thread):
         for pid in descendants(self._pid):
             try:
                 own_s, reaped_s, name = _cpu(pid)
-                a, m = _memory(pid)
+                a, m = memory_of(pid)
             except (OSError, ValueError, IndexError):
                 continue  # it ended meanwhile
             self._by_process[pid] = (name, own_s)
@@ -165,8 +165,8 @@ def _cpu(pid: int) -> tuple[float, float, str]:
     return own * TICK_S, reaped * TICK_S, module
 
 
-def _memory(pid: int) -> tuple[int, int]:
-    """(anonymous, mapped) resident bytes."""
+def memory_of(pid: int | str) -> tuple[int, int]:
+    """(anonymous, mapped) resident bytes of a process; "self": of this one."""
     sizes = {"RssAnon": 0, "RssFile": 0, "RssShmem": 0}
     for line in (PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace").splitlines():
         name, _, value = line.partition(":")

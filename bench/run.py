@@ -11,6 +11,7 @@ Rows are appended to bench/results/frontlog.jsonl.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -123,7 +124,7 @@ def ageing(ended: measure.Ended, pages: Window) -> dict[str, Any]:
     """Cost by thousand pages, and the last `SHARE` against the first: {} when there were too few."""
     step = max(1_000, pages.pages // 20)
     marks = pages.ends_ns[::step]
-    curve = [1_000 * ended.cpu_between(a, b) / step for a, b in zip(marks, marks[1:], strict=False)]
+    curve = [1_000 * ended.cpu_between(a, b) / step for a, b in itertools.pairwise(marks)]
     found: dict[str, Any] = {"curve_pages": step, "curve_ms_page": [round(c, 3) for c in curve]}
     share = SHARE if pages.pages >= 2 * SHARE else pages.pages // 4
     if len(pages.ends_ns) < 2 * share or share < 500:
@@ -182,13 +183,15 @@ def lines_of(row: dict[str, Any]) -> list[str]:
         f"{row['pages']:,} pages at {row['pages_s']:.0f} pages/s, {row['cpu_ms_page']:.2f} ms CPU a page of all processes "
         f"({row['user_s']:.1f} s user, {row['system_s']:.1f} s system); server {row['server_ms_page']:.2f} ms a page",
         f"  by process, s: {', '.join(f'{name} {s}' for name, s in row['cpu_by_process_s'].items())}",
-        f"  memory of all processes at most: {row['anonymous_mb_max']:.0f} MB anonymous, {row['mapped_mb_max']:.0f} MB mapped files",
+        f"  memory of all processes at most: {row['anonymous_mb_max']:.0f} MB anonymous, "
+        f"{row['mapped_mb_max']:.0f} MB mapped files",
         f"  bytes a page: log {row['log_bytes_page']:,.0f}, tables {row['tables_bytes_page']:,.0f}, store files "
         f"{row['store_file_bytes_page']:,.0f}, archive {row['archive_bytes_page']:,.0f}",
         f"  durability {kept}: {row['commits']:,} commits (a data sync and a synchronous meta page each) and "
         f"{row['archive_flushes']:,} archive fsyncs, {row['pages_per_fsync']:.1f} pages for each",
-        f"  by the server: smallest gap of a host {row['gap_ms_min']:.2f} ms, hosts with two requests at once {row['hosts_overlapping']}, "
-        f"same URL again {row['same_url_again']}, before robots.txt {row['before_robots']}, disallowed {row['disallowed']}",
+        f"  by the server: smallest gap of a host {row['gap_ms_min']:.2f} ms, "
+        f"hosts with two requests at once {row['hosts_overlapping']}, same URL again {row['same_url_again']},
+        before robots.txt {row['before_robots']}, disallowed {row['disallowed']}",
     ]  # fmt: skip
     if "last_to_first" in row:
         lines.append(

@@ -1,4 +1,4 @@
-"""What the log of a crawl says, read without the machines that decide: leases, releases and results of every URL and errand.
+"""What the log of a crawl says, read without the machines that decide: the leases of every URL and errand.
 
     story = read_story(folder)
     story.urls["http://127.1.0.1:18080/"]        the moves of a URL, in order, with the time of their batch
@@ -218,7 +218,7 @@ def _told(requested: str, leases: list[Lease], taken: dict[int, Visit], began_ms
         said.append(f"fence {lease.fence} claimed {_at(lease.claimed_ms, began_ms)}, {asked}, {ended}")
         if visit and n < last and not lease.lost:
             faults.append(
-                f"fence {lease.fence} ended with {lease.why or 'nothing'} by {lease.by or 'nobody'}, and it was asked for again"
+                f"fence {lease.fence} ended with {lease.why or 'nothing'} by {lease.by or 'nobody'}, and it was asked again"
             )
     return Again(requested, "; ".join(said), "; ".join(faults))
 

@@ -15,6 +15,7 @@ The server counts, not the crawler: what a page is, when it was asked for, how c
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -310,7 +311,7 @@ def courtesies(found: Iterable[Visit]) -> list[Courtesy]:
 def _courtesy(host: int, group: list[Visit]) -> Courtesy:
     gap = start = 1 << 62
     end = group[0].end_ns
-    for before, visit in zip(group, group[1:], strict=False):
+    for before, visit in itertools.pairwise(group):
         start = min(start, visit.start_ns - before.start_ns)
         gap = min(gap, max(0, visit.start_ns - end))
         end = max(end, visit.end_ns)
@@ -341,7 +342,8 @@ _LINES = re.compile(
     r"requests (?P<requests>\d+) .*?"
     r"pages: (?P<distinct>\d+) of \d+ distinct fetched; same URL again (?P<again>\d+) times.*?"
     r"robots.txt: asked on (?P<robots>\d+) of \d+ hosts; (?P<early>\d+) requests before .*?; (?P<bad>\d+) disallowed.*?"
-    r"politeness by host: .*? min (?P<gap>-?[\d.]+) ms, median (?P<median>-?[\d.]+) ms, .*?more than one in flight on (?P<over>\d+),",
+    r"politeness by host: .*? min (?P<gap>-?[\d.]+) ms, median (?P<median>-?[\d.]+) ms, "
+    r".*?more than one in flight on (?P<over>\d+),",
     re.DOTALL,
 )
 

@@ -103,7 +103,7 @@ def canonicalize(
     found = identify(href, rules)
     if href == url or isinstance(found, Refused):
         return found
-    return msgspec.structs.replace(found, rules_fired=(*parser_rules(url, href), *found.rules_fired))
+    return msgspec.structs.replace(found, rules_fired=(*parser_rules(url, href, base), *found.rules_fired))
 
 
 def identify(href: str, rules: OriginRules = CONSERVATIVE) -> Identity | Refused:

@@ -42,7 +42,11 @@ def w3c_ms(text: str) -> int | None:
     What is left out is the first of its kind: a year alone is the start of its 1 January.
     """
     match = _W3C.fullmatch(text.strip().lower()) if len(text) <= CHARACTERS_MAX else None
-    return None if match is None else _instant(match, int(match["y"]), int(match["m"] or 1))
+    if match is None:
+        return None
+    at_ms = _instant(match, int(match["y"]), int(match["m"] or 1))
+    fraction: str | None = match["f"]
+    return at_ms if at_ms is None or not fraction else at_ms + int(fraction[:3].ljust(3, "0"))
 
 
 def mail_ms(text: str) -> int | None:
@@ -67,18 +71,17 @@ def date_ms(text: str) -> int | None:
 
 def _instant(match: re.Match[str], year: int, month: int) -> int | None:
     """The instant of what a form found, if it exists."""
-    part = match.groupdict()
-    day, hour, minute, second = (
-        int(part[name] or first) for name, first in (("d", 1), ("h", 0), ("min", 0), ("s", 0))
-    )
-    offset = _offset_minutes(part["z"] or "")
+    found_day, found_hour, found_minute, found_second, zone = match.group("d", "h", "min", "s", "z")
+    day, hour = int(found_day or 1), int(found_hour or 0)
+    minute, second = int(found_minute or 0), int(found_second or 0)
+    offset = _offset_minutes(zone or "")
     exists = (
         1 <= month <= 12 and 1 <= day <= days_in(year, month) and hour < 24 and minute < 60 and second <= 60
     )
     if not exists or offset is None:
         return None
     minutes = (days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset
-    return minutes * MINUTE_MS + second * 1000 + int((part.get("f") or "")[:3].ljust(3, "0"))
+    return minutes * MINUTE_MS + second * 1000
 
 
 def _offset_minutes(zone: str) -> int | None:

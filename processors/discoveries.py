@@ -34,7 +34,8 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     rules = url_rules.PROFILES[settings.canonical.profile]
     origin = keys.origin_id(event.origin_key)
     # An ordinary link of a known URL changes nothing, and no ordinary link changes what the next one is judged by.
-    ordinary = event.source_kind not in ASKED and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
+    ordinary = event.source_kind not in ASKED and scope.seed_scope(settings.scope, "", event.source_kind,
+    event.depth) is None
     at = policy.standing(view, event.origin_key)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}

@@ -13,6 +13,7 @@ own children count, since an image has a `loc`, too. `xhtml:link` with `rel=alte
 Images, videos, enclosures and players are not pages and are left alone.
 """
 
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from lxml import etree
@@ -37,11 +38,15 @@ class Found(NamedTuple):
     """What keeps `loc` from being used, for people."""
 
 
+@lru_cache(maxsize=1_024)
+def _local(tag: object) -> str:
+    # The stubs say that a tag is text, but that of what isn't an element is a function.
+    return tag[max(tag.rfind("}"), tag.rfind(":")) + 1 :] if isinstance(tag, str) else ""
+
+
 def local_name(element: Element) -> str:
     """Name without namespace or prefix; empty for what isn't an element."""
-    tag = element.tag
-    # lxml's stubs say that it is text, but comments and the like have a function there.
-    return tag[max(tag.rfind("}"), tag.rfind(":")) + 1 :] if isinstance(tag, str) else ""  # pyright: ignore
+    return _local(element.tag)
 
 
 def read_url(url: Element) -> list[Found]:

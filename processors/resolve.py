@@ -25,6 +25,7 @@ _KEEPS_HOST = re.compile(r"(?:/[^/\\\t\n\r]|\?|#)")
 _PLAIN_AUTHORITY = re.compile(r"https?://[A-Za-z0-9.:-]+(?:[/?#]|$)", re.IGNORECASE)
 # C0 controls, space, ", #, <, >, ' and all above ~: the special-query percent-encode set.
 _QUERY_ESCAPED = frozenset([*range(0x21), *b"\"#<>'", *range(0x7F, 0x100)])
+_WEB = ("http://", "https://")
 _STRIPPED = "".join(map(chr, range(0x21)))
 _SKIPPED = re.compile(r"[\t\n\r]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -42,8 +43,8 @@ class Base:
             raise ValueError(f"not an absolute URL: {url[:200]!r}")
         self.href = href
         self._encoding = "" if encoding.startswith(("utf-", "replacement")) else encoding
-        # A base that the older ada refuses, or that has an international host, is left to the newer one.
-        self._fast = _can_ada(href) if "xn--" not in href else None
+        # The older ada joins with plain web bases only: it gets fragments of opaque ones wrong.
+        self._fast = _can_ada(href) if href.startswith(_WEB) and "xn--" not in href else None
 
     def join(self, raw: str) -> str | None:
         """WHATWG href of a spelling as found on the page, fragment included; None if it doesn't parse."""

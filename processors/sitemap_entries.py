@@ -118,11 +118,11 @@ class Listing:
     def add(self, found: Found, line: int) -> None:
         """An entry, if it is one."""
         alternate = found.kind == feeds.ALTERNATE
-        url = self._url(found, line)
-        if url is None or (alternate and url in self._alternates):
-            return
         if alternate and len(self._alternates) >= ENTRIES_MAX:
             self.cut += 1
+            return
+        url = self._url(found, line)
+        if url is None or (alternate and url in self._alternates):
             return
         lastmod_ms = self._date(found.date, line)
         entry = Entry(

@@ -35,6 +35,8 @@ from frontlog.processors.sites import site_of, split_origin
 
 ELEMENTS_MAX = 10_000
 """Elements directly inside one entry."""
+GAP_CHARACTERS_MAX = 1 << 20
+"""Text without any `<`: inside one start tag, each attribute would cost the parser 800 bytes."""
 LINES_MAX = 1_000
 """Lines of a text without a URL after which it is no list."""
 LINE_CHARACTERS_MAX = 16_384
@@ -60,7 +62,6 @@ _MENDABLE = frozenset({
 })  # fmt: skip
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]+")
-_BREAK = re.compile(r"\r\n?|\n")
 
 
 class Fault(NamedTuple):
@@ -139,7 +140,11 @@ def _read(kind: Kind, root_name: str, chunks: Iterator[str], listing: Listing) -
         remove_comments=True, remove_pis=True, remove_blank_text=True, collect_ids=False,
     )  # fmt: skip
     root: Element | None = None
+    gap = 0
     for chunk in filter(None, chunks):
+        gap = 0 if "<" in chunk else gap + len(chunk)
+        if gap > GAP_CHARACTERS_MAX:
+            return Fault(0, 0, f"more than {GAP_CHARACTERS_MAX:,} characters without an element")
         ended = _feed(parser, chunk)
         last: Element | None = None
         for event, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
@@ -253,7 +258,7 @@ def _lines(chunks: Iterator[str], listing: Listing) -> Iterator[tuple[int, str]]
         end = max(text.rfind("\n"), text.rfind("\r", 0, -1)) + 1  # a last \r may be half of a break
         at = 0
         for match in _LINE.finditer(text, 0, end):
-            number += len(_BREAK.findall(text, at, match.start()))
+            number += _breaks(text, at, match.start())
             at = match.start()
             line = match[0].strip()
             if listing.full:
@@ -261,10 +266,16 @@ def _lines(chunks: Iterator[str], listing: Listing) -> Iterator[tuple[int, str]]
                 return
             if line:
                 yield number, line[:LINE_CHARACTERS_MAX]
-        number += len(_BREAK.findall(text, at, end))
+        number += _breaks(text, at, end)
         rest = text[end:]
         if len(rest) > LINE_CHARACTERS_MAX:
             rest = rest[:LINE_CHARACTERS_MAX] + rest[-1:]
+
+
+def _breaks(text: str, start: int, end: int) -> int:
+    """Line breaks of any kind in a part of a text."""
+    returns = text.count("\r", start, end)
+    return text.count("\n", start, end) + (returns - text.count("\r\n", start, end) if returns else 0)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------

@@ -15,20 +15,23 @@ _UNSAFE_IN_PATH = re.compile(r"[^!-~]|[\"<>^`{}]")
 _UNSAFE_IN_QUERY = re.compile(r"[^!-~]|[\"<>']")
 
 
-def parser_rules(raw: str, href: str) -> tuple[str, ...]:
-    """Names of the parser's rules that fired on the way from `raw` to its http or https `href`."""
+def parser_rules(raw: str, href: str, base: str | None = None) -> tuple[str, ...]:
+    """Names of the parser's rules that fired on the way from `raw` (and `base`) to its http or https `href`."""
     text = _SKIPPED.sub("", raw.strip(_BLANKS))
     match = _SPELLING.match(text)
     assert match is not None, "every part of the pattern may be empty"
     scheme, slashes, rest, query = (part or "" for part in match.groups())
     authority, slash, path = rest.replace("\\", "/").partition("/")
+    # `http:x` is relative to an http base, and stands for `http://x` without one.
+    relative = base is not None and base.lower().startswith(f"{scheme.lower()}:") and slashes[:2] != "//"
+    has_authority = not relative if scheme else len(slashes) > 1
     fired = {
         "whitespace": text != raw,
-        "relative": not scheme,
+        "relative": relative or not scheme,
         "scheme_case": scheme != scheme.lower(),
-        "slashes": slashes not in ("//", "" if scheme else "/") and (bool(scheme) or bool(slashes)),
+        "slashes": has_authority and slashes != "//",
     }
-    if scheme or len(slashes) > 1:
+    if has_authority:
         fired |= _authority_rules(authority, href.partition("://")[2].partition("/")[0])
         fired["empty_path"] = not slash
     else:

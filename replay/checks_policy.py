@@ -104,7 +104,9 @@ class Scope(Watch):
     def _seeded(self, event: Transition) -> bool:
         """Whether a URL may widen the scope: a seed, or what a seed was moved to."""
         cause = self.scene.inputs.get((event.cause_topic, event.cause_offset))
-        found = cause.event if cause is not None else None
+        if cause is None:
+            return True  # that it has none is for another check to say
+        found = cause.event
         if not isinstance(found, Discovery):
             return False
         return found.source_kind in _SEEDS or (found.source_kind is SourceKind.REDIRECT and found.depth == 0)

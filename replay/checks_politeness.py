@@ -108,8 +108,9 @@ def gap_of(rules: Rules, crawl_delay_ms: int, host: Host, response_ms: int) -> i
 def asked_wait_ms(value: str, at_ms: int, max_ms: int) -> int:
     """The wait of a Retry-After (RFC 9110 §10.2.3), ms, at most `max_ms`; 0: it asks for none, or can't be read."""
     text = value.strip()
-    if text.isascii() and text.isdigit():
-        return min(int(text) * 1_000, max_ms)
+    whole, _, fraction = text.partition(".")
+    if text.isascii() and whole.isdigit() and (fraction.isdigit() or not fraction):
+        return min(int(whole) * 1_000 + int(f"{fraction}000"[:3]), max_ms)
     for form in _DATES:
         try:
             until_ms = timegm(time.strptime(text, form)) * 1_000

@@ -166,9 +166,9 @@ def _fold(
     store: Store, role: Role, partition: int, live: heads.Head, tick: Tick
 ) -> tuple[int, tuple[str, ...]]:
     """Fold the copied log; how many decisions, and how the result differs from `live`."""
-    folder = _Folder(store, role, partition, live.seq, tick)
+    folder = _Folder(store, live.seq, tick)
     try:
-        folder.run()
+        folder.run(role, partition)
     except Corrupt as exc:
         return folder.head.seq, (str(exc),)
     differences = list(head_differences(folder.head, live))
@@ -181,17 +181,18 @@ def _fold(
 class _Folder:
     """Folds whole batches, many to a transaction."""
 
-    def __init__(self, store: Store, role: Role, partition: int, live_seq: int, tick: Tick) -> None:
+    def __init__(self, store: Store, live_seq: int, tick: Tick) -> None:
         self.store = store
         self.head = heads.Head()
         self.at_live: heads.Head | None = None
         self._live_seq = live_seq
         self._tick = tick
-        self._batches = Playback(EmbeddedLog(store, TOPIC_IDS), role, partition).batches()
 
-    def run(self) -> None:
-        """Fold to the end of the log. Raises Corrupt, with all batches before the fault committed."""
-        while chunk := self._read():
+    def run(self, role: Role, partition: int) -> None:
+        """Fold to the end of the log. Raises Corrupt, with the batches before the fault committed as far as the log
+        could be read."""
+        batches = Playback(EmbeddedLog(self.store, TOPIC_IDS), role, partition).batches()
+        while chunk := self._read(batches):
             before = self.head
             try:
                 self._commit(chunk)
@@ -201,11 +202,11 @@ class _Folder:
                 raise
             self._tick(self.head.seq - before.seq)
 
-    def _read(self) -> list[LoggedBatch]:
+    def _read(self, batches: Iterator[LoggedBatch]) -> list[LoggedBatch]:
         """The next chunk. It ends where the tables of the source end, so that they can be compared there."""
         chunk: list[LoggedBatch] = []
         decisions = 0
-        while decisions < CHUNK_DECISIONS and (batch := next(self._batches, None)) is not None:
+        while decisions < CHUNK_DECISIONS and (batch := next(batches, None)) is not None:
             chunk.append(batch)
             decisions += len(batch.decisions) + 1
             if batch.batch.seq == self._live_seq:

@@ -75,7 +75,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One record of a topic, decoded. `type` is the record's Avro name, or `undecodable`."""
+    """One record of a topic, decoded. `type` is the record's Avro name, or `undecodable`.
+
+    `shard` tells records of frontier and content apart, which both have `ownership` and `rejects` of a partition 0.
+    """
 
     topic: str
     partition: int
@@ -84,6 +87,7 @@ class Record(msgspec.Struct, frozen=True):
     type: str
     event: dict[str, Any]
     at_ms: int = 0
+    shard: str = ""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,7 +146,7 @@ class _Reader:
         shard = self.shards[number]
         for stored in shard.log.scan(self.topic, shard.partition, self.next[number]):
             self.next[number] = stored.offset + 1
-            found = self._shown(shard.partition, stored)
+            found = self._shown(shard, stored)
             if found is not None:
                 yield found
 
@@ -166,18 +166,20 @@ class _Reader:
             for stored in shard.log.scan(self.topic, shard.partition, start):
                 if stored.offset >= end:
                     break
-                shown = self._shown(shard.partition, stored)
+                shown = self._shown(shard, stored)
                 if shown is not None:
                     window.append(shown)
             found, end, step = window + found, start, WINDOW_RECORDS
         return found[-limit:]
 
-    def _shown(self, partition: int, stored: Stored) -> Record | None:
+    def _shown(self, shard: OpenShard, stored: Stored) -> Record | None:
         kind, event, fields = read(self.topic, stored.value)
         key = stored.key.decode("utf-8", "replace")
         if not self.wanted.wants(kind, event, key):
             return None
-        return Record(self.topic, partition, stored.offset, key, kind, fields, stored.timestamp_ms)
+        return Record(
+            self.topic, shard.partition, stored.offset, key, kind, fields, stored.timestamp_ms, shard.name
+        )
 
 
 def _order(record: Record) -> tuple[int, int, int]:

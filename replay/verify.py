@@ -39,6 +39,7 @@ from frontlog.state.catalogue import STORE_TABLES
 from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.store import Txn
 from frontlog.streams.embedded_log import EmbeddedLogTxn
+from frontlog.streams.records import Record
 from frontlog.streams.topics import OUTBOX, TOPIC_IDS, Role, decision_topics, input_topics
 
 NOT_VERIFIED: tuple[str, ...] = (
@@ -189,12 +190,15 @@ def verify_shard(job: Job, tick: Tick) -> ShardReport:
         live = heads.load(snapshot)
         log, faults = shard.log.within(snapshot), list[Fault]()
         bounds = {topic: _bounds(log, topic, shard.partition, faults) for topic in TOPIC_IDS}
+        outbox = _waiting(log, shard.partition, bounds[OUTBOX], faults)
         if not job.deep:
             snapshot.abort()
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="frontlog-verify-")))
         store = LmdbStore(scratch, STORE_TABLES, durability="none")
         stack.callback(store.close)
-        return _Reading(job, shard, bounds, live, store, faults).report(snapshot, tick)
+        reading = _Reading(job, shard, bounds, live, store, faults)
+        reading.note_waiting(outbox)
+        return reading.report(snapshot, tick)
 
 
 def _bounds(log: EmbeddedLogTxn, topic: str, partition: int, faults: list[Fault]) -> tuple[int, int]:
@@ -204,6 +208,21 @@ def _bounds(log: EmbeddedLogTxn, topic: str, partition: int, faults: list[Fault]
     except FrontlogError as exc:
         faults.append(Fault("records", f"{topic}/{partition}", str(exc), 0))
         return 0, 0
+
+
+def _waiting(
+    log: EmbeddedLogTxn, partition: int, bounds: tuple[int, int], faults: list[Fault]
+) -> list[Record]:
+    """What waits in the outbox, which a running crawl empties meanwhile."""
+    found: list[Record] = []
+    at, end = bounds
+    try:
+        while at < end:
+            found += log.read(OUTBOX, partition, at)
+            at = found[-1].offset + 1
+    except FrontlogError as exc:
+        faults.append(Fault("records", f"{OUTBOX}/{partition}/{at}", str(exc), 0))
+    return found
 
 
 class _Reading:
@@ -312,8 +331,20 @@ class _Reading:
         }
 
     def _read_rest(self) -> None:
-        """Inputs that wait, and what waits in the outbox: read, so that damage shows, and their answers noted."""
-        for topic in (*input_topics(self.job.ref.role), OUTBOX):
+        """Inputs that wait to be decided: read, so that damage shows, and their answers noted."""
+        for topic in input_topics(self.job.ref.role):
             for one in self._records(topic, self.live.positions.get(topic, 0)):
                 if isinstance(one.event, ContentVerdict):
                     self.answers[one.event.event_id] = one.event.verdict.value
+
+    def note_waiting(self, outbox: list[Record]) -> None:
+        """Answers of content that are still on their way."""
+        for record in outbox:
+            try:
+                event = decode(record.value)
+            except Undecodable as exc:
+                where = f"{OUTBOX}/{self.shard.partition}/{record.offset}"
+                self.faults.append(Fault("records", where, str(exc), 0))
+                continue
+            if isinstance(event, ContentVerdict):
+                self.answers[event.event_id] = event.verdict.value

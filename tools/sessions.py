@@ -3,7 +3,8 @@
     python tools/sessions.py --write     run them and put their output into README.md
     python tools/sessions.py --check     run them and compare; numbers and times may differ, words may not
 
-A session is a `console` block behind a comment `<!-- session: NAME -->`. All run in one empty folder, in the order of the page,
+A session is a `console` block behind a comment `<!-- session: NAME -->`. All run in one empty folder,
+in the order of the page,
 with `frontlog` of this environment. The demo site takes a free port: the port of the page is replaced by that of the run.
 """
 

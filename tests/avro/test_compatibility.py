@@ -33,13 +33,16 @@ def written(schema: Json, plain: Any) -> bytes:
     return codec.MARKER + fingerprint(schema) + out.getvalue()
 
 
+def is_array(plain: Any) -> bool:
+    return isinstance(plain, list)
+
+
 def holds(value: Any, plain: Any) -> bool:
     """Whether an event says what the plain data said, as far as it still has the fields."""
     if isinstance(value, Event):
         return all(holds(getattr(value, k), v) for k, v in plain.items() if k in value.__struct_fields__)
-    if isinstance(value, tuple):
-        parts = zip(cast("tuple[Any, ...]", value), plain, strict=True)
-        return all(holds(part, plain_part) for part, plain_part in parts)
+    if is_array(plain):
+        return all(holds(part, plain_part) for part, plain_part in zip(value, plain, strict=True))
     return bool(value == plain)
 
 

@@ -159,11 +159,13 @@ class SimTransport(Transport):
 
 
 def _response(
-    head: Head, body: bytes, truncated: Truncation | None, decoded: Decoded, reason: Reason, media_type: str, clocks: _Clocks,
+    head: Head, body: bytes, truncated: Truncation | None, decoded: Decoded, reason: Reason, media_type: str,
+    clocks: _Clocks,
     served: Served,
 ) -> FetchResponse:  # fmt: skip
     return FetchResponse(
-        head=head, request_head=f"GET {served.url} HTTP/1.1\r\n\r\n".encode(), body=body, truncated=truncated, decoded=decoded,
+        head=head, request_head=f"GET {served.url} HTTP/1.1\r\n\r\n".encode(), body=body, truncated=truncated,
+        decoded=decoded,
         reason=reason, detail="", media_type=media_type, timings=clocks.timings(), peer_address=served.address, reused=False,
     )  # fmt: skip
 

@@ -35,8 +35,12 @@ class Faults:
         self.sim.kill_owner(restart_s=0.05 + 5 * amount)
 
     def _crash_write(self, amount: float) -> None:
-        if self.sim.owner is not None:
-            self.sim.owner.damage.dies_in = 1 + int(150 * amount * amount)
+        """At an operation of this process, or of the next one while it starts."""
+        if amount > 0.7:
+            self.sim.dies_in = 1 + int(self.rng.random() * 120)
+            self.sim.kill_owner(restart_s=0.3)
+        elif self.sim.owner is not None:
+            self.sim.owner.damage.dies_in = 1 + int(200 * amount * amount)
 
     def _power(self, amount: float) -> None:
         self.sim.kill_owner(restart_s=1 + 5 * amount)
@@ -167,6 +171,7 @@ class Faults:
 
         sim = self.sim
         sim.calm = True
+        sim.dies_in = 0
         sim.note("the faults stop")
         shard_runner.POLL_S = CALM_POLL_S
         sim.post.late_s.clear()

@@ -373,7 +373,8 @@ def whole_batch(at: Moment) -> str | None:
         if isinstance(event, Reject):
             topic, offset = event.topic, event.offset
         if offset >= 0 and not shard.positions.get(topic, 0) <= offset < ends.get(topic, 0):
-            return f"{shard.name}: {topic}@{offset} is decided outside of {shard.positions.get(topic, 0)}..{ends.get(topic, 0)}"
+            return f"{shard.name}: {topic}@{offset} is decided outside of {shard.positions.get(topic,
+            0)}..{ends.get(topic, 0)}"
     return None
 
 

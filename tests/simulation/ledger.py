@@ -245,7 +245,8 @@ class Ledger:
         if event.to_state is State.LEASED and event.from_state is State.ELIGIBLE and event.clock is not None:
             attempt = f"{shard.partition}-{event.owner_token}-{event.fence} {event.url}"
             self._lease(
-                LeaseNote(attempt, FetchKind.PAGE, host, event.url, event.origin_key, event.clock.address, event.deadline_ms, event.fence)
+                LeaseNote(attempt, FetchKind.PAGE, host, event.url, event.origin_key, event.clock.address,
+                event.deadline_ms, event.fence)
             )
         elif event.to_state is State.LEASED and event.from_state is State.LEASED:
             attempt = self.lease_of_host[host]
@@ -263,7 +264,8 @@ class Ledger:
             attempt = f"{shard.partition}-{event.owner_token}-{errand.fence} {errand.kind.value} {event.host}"
             address = event.clock.address if errand.kind is not FetchKind.RESOLVE else ""
             self._lease(
-                LeaseNote(attempt, errand.kind, event.host, errand.url, errand.origin_key, address, errand.deadline_ms, errand.fence)
+                LeaseNote(attempt, errand.kind, event.host, errand.url, errand.origin_key, address,
+                errand.deadline_ms, errand.fence)
             )
         elif event.event in (HostEvent.ERRAND_ENDED, HostEvent.ERRAND_EXPIRED, HostEvent.ERRAND_RELEASED):
             result = self.result_of(shard, event)

@@ -23,16 +23,20 @@ from simulation.web import (
 )
 
 PATHS = (
-    "/p1", "/P1", "/p2", "/a/b", "/a%2Fb", "/q?id=7", "/q?id=8", "/q?a=1&b=2", "/q?b=2&a=1", "/q?", "/d", "/d/", "/x~y", "/x~y/",
+    "/p1", "/P1", "/p2", "/a/b", "/a%2Fb", "/q?id=7", "/q?id=8", "/q?a=1&b=2", "/q?b=2&a=1", "/q?", "/d", "/d/",
+    "/x~y", "/x~y/",
     "/private/1", "/private/open/2", "/open/3", "/open/3.bin", "/4.bin", "/a;b", "/a//b", "/utm?utm_source=x", "/utm",
 )  # fmt: skip
 """Paths and queries that look alike and are not, and some that robots files speak of."""
-PATTERNS = ("/private", "/private/open", "/p", "/P1", "/open/", "/*.bin$", "/*.bin", "/d$", "/q?id=7", "/a", "/x", "/", "/*?", "/private/open/")
+PATTERNS = ("/private", "/private/open", "/p", "/P1", "/open/", "/*.bin$", "/*.bin", "/d$", "/q?id=7", "/a", "/x",
+"/", "/*?", "/private/open/")
 FAILING = (Trouble.ERROR_500, Trouble.RESET, Trouble.CUT, Trouble.GARBAGE, Trouble.HANG, Trouble.STALL)
-OUTAGES = (Trouble.REFUSED, Trouble.NO_ROUTE, Trouble.CONNECT_HANG, Trouble.TLS, Trouble.RESET, Trouble.HANG, Trouble.ERROR_500)
+OUTAGES = (Trouble.REFUSED, Trouble.NO_ROUTE, Trouble.CONNECT_HANG, Trouble.TLS, Trouble.RESET, Trouble.HANG,
+Trouble.ERROR_500)
 LIES = ("no_type", "plain_gzip", "short_length", "gzip", "gzip_cut", "bomb", "header", "spaces")
 INTERNAL = (
-    ("10.0.0.5",), ("127.0.0.1",), ("169.254.169.254",), ("::1",), ("::ffff:10.0.0.5",), ("20.1.2.3", "192.168.0.1"), ("0.0.0.0",),
+    ("10.0.0.5",), ("127.0.0.1",), ("169.254.169.254",), ("::1",), ("::ffff:10.0.0.5",), ("20.1.2.3", "192.168.0.1"),
+    ("0.0.0.0",),
     ("64:ff9b::a00:5",), ("fe80::1",),
 )  # fmt: skip
 
@@ -51,6 +55,10 @@ class _Maker:
 
     def on(self, kind: Weather, chance: float = 1.0) -> bool:
         return kind in self.plan.weather and self.rng.random() < chance
+
+    def _while(self, rng: Random) -> float:
+        """How long something stays as it is, seconds."""
+        return self.plan.chaos_s * rng.uniform(0.05, 0.6)
 
     def make(self) -> Web:
         for number in range(self.plan.sites):
@@ -92,7 +100,7 @@ class _Maker:
             host.names = Timeline(Names(rng.choice(INTERNAL), ttl_ms=ttl_ms))
             return
         at = 0.0
-        while self.on(Weather.ADDRESSES, 0.6) and (at := at + rng.uniform(5, 90)) < self.web.calm_s:
+        while self.on(Weather.ADDRESSES, 0.6) and (at := at + self._while(rng)) < self.web.calm_s:
             host.names.then(at, Names((self._address(rng),), ttl_ms=ttl_ms))
         if self.on(Weather.DNS, 0.5):
             self._dns(host, rng)
@@ -109,7 +117,7 @@ class _Maker:
             host.names, at = Timeline(error), 0.0
         else:
             host.names.then(at, error)
-        host.names.then(min(self.web.calm_s, at + rng.uniform(5, 60)), healthy)
+        host.names.then(min(self.web.calm_s, at + self._while(rng)), healthy)
 
     def _address(self, rng: Random) -> str:
         number = rng.randint(1, 3) if Weather.SHARED in self.plan.weather else rng.randint(4, 60_000)
@@ -119,9 +127,9 @@ class _Maker:
         rng, at = self.plan.rng(f"outages {host.name}"), 0.0
         kinds = [*OUTAGES] if Weather.FAILING in self.plan.weather else []
         kinds += [Trouble.LIMIT_429, Trouble.LIMIT_503] * 3 if Weather.LIMITS in self.plan.weather else []
-        while kinds and rng.random() < 0.5 and (at := at + rng.uniform(2, 60)) < self.web.calm_s:
+        while kinds and rng.random() < 0.5 and (at := at + self._while(rng)) < self.web.calm_s:
             host.trouble.then(at, rng.choice(kinds))
-            at = min(at + rng.uniform(2, 40), self.web.calm_s)
+            at = min(at + self._while(rng), self.web.calm_s)
             host.trouble.then(at, None)
 
     # --- pages ------------------------------------------------------------------------------------------------
@@ -215,7 +223,7 @@ class _Maker:
             rng = self.plan.rng(f"robots {origin}")
             timeline = Timeline(self._answer(rng, host, origin))
             at = 0.0
-            while Weather.ROBOTS in self.plan.weather and (at := at + rng.uniform(5, 100)) < self.web.calm_s:
+            while Weather.ROBOTS in self.plan.weather and (at := at + self._while(rng)) < self.web.calm_s:
                 timeline.then(at, self._trouble(rng) if rng.random() < 0.4 else self._answer(rng, host, origin))
             if not timeline.last().healthy and rng.random() < 0.9:
                 timeline.then(self.web.calm_s, self._answer(rng, host, origin))
@@ -237,7 +245,8 @@ class _Maker:
     def _elsewhere(self, rng: Random, host: Host, origin: str, cache: str) -> RobotsAnswer:
         """A robots file behind one to six redirects; some go round in a circle."""
         end: RobotsAnswer = (
-            RobotsAnswer(make_robots(rng, delay=True), cache_control=cache) if rng.random() < 0.8 else RobotsAnswer(status=404)
+            RobotsAnswer(make_robots(rng, delay=True),
+            cache_control=cache) if rng.random() < 0.8 else RobotsAnswer(status=404)
         )
         hops, name = rng.choice((1, 1, 1, 2, 2, 3, 5, 6)), host.name
         where = ""

@@ -50,12 +50,14 @@ class Weather(StrEnum):
     TRAPS = "traps"
 
 
-RATE_PER_MINUTE = {
-    Fault.CRASH: 0.5, Fault.CRASH_WRITE: 0.7, Fault.POWER: 0.3, Fault.STOP: 0.2, Fault.TAKEOVER: 0.3, Fault.FULL_LOG: 0.4,
-    Fault.FULL_ARCHIVE: 0.3, Fault.SLOW_STORE: 0.4, Fault.CLOCK_STEP: 0.4, Fault.REPEAT: 4.0, Fault.LATE: 1.0,
-    Fault.MISROUTE: 1.5, Fault.LOST_PARSER: 0.6, Fault.OPERATOR: 0.7,
+TIMES = {
+    Fault.CRASH: 1.5, Fault.CRASH_WRITE: 2.5, Fault.POWER: 1.2, Fault.STOP: 1.0, Fault.TAKEOVER: 1.2, Fault.FULL_LOG: 2.0,
+    Fault.FULL_ARCHIVE: 1.5, Fault.SLOW_STORE: 2.0, Fault.CLOCK_STEP: 2.0, Fault.REPEAT: 10.0, Fault.LATE: 4.0,
+    Fault.MISROUTE: 5.0,
+    Fault.LOST_PARSER: 3.0, Fault.OPERATOR: 4.0,
 }  # fmt: skip
-EVENTS_MAX = 12
+"""How often each kind strikes in a run, in the mean."""
+EVENTS_MAX = 20
 """Of one kind in one run."""
 
 
@@ -70,7 +72,8 @@ class FaultEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. `skipped`: names of fault events that are left out."""
+    """One run. `hasty`: with short gaps, so that all is over before any robots.txt is out of date. `skipped`: names of
+    fault events that are left out."""
 
     seed: int
     faults: frozenset[Fault]
@@ -79,6 +82,7 @@ class Plan:
     sites: int
     pages: int
     partitions: int
+    hasty: bool
     lmdb: bool
     shuffled: bool
     skipped: frozenset[str] = frozenset()
@@ -89,9 +93,12 @@ class Plan:
         rng = Random(f"{seed} plan")
         faults = frozenset(kind for kind in Fault if rng.random() < 0.4)
         weather = frozenset(kind for kind in Weather if rng.random() < 0.45)
+        hasty = rng.random() < 0.6
         return cls(
-            seed, faults, weather, chaos_s=rng.choice((30.0, 60.0, 120.0, 240.0)), sites=rng.randint(1, 4),
-            pages=rng.randint(2, 8), partitions=rng.choice((1, 2, 2, 3, 4)), lmdb=seed % 8 == 7, shuffled=rng.random() < 0.5,
+            seed, faults, weather, chaos_s=rng.choice((8.0, 15.0, 30.0, 60.0)) * (1 if hasty else 15),
+            sites=rng.randint(1, 4),
+            pages=rng.randint(2, 8), partitions=rng.choice((1, 2, 2, 3, 4)), hasty=hasty, lmdb=seed % 8 == 7,
+            shuffled=rng.random() < 0.5,
         )  # fmt: skip
 
     def rng(self, name: str) -> Random:
@@ -107,7 +114,7 @@ class Plan:
         for kind in sorted(self.faults):
             rng, at = self.rng(kind), 0.0
             for number in range(EVENTS_MAX):
-                at += rng.expovariate(RATE_PER_MINUTE[kind] / 60)
+                at += rng.expovariate(TIMES[kind] / self.chaos_s)
                 amount = rng.random()
                 name = f"{kind.value}.{number}"
                 if at < self.chaos_s and name not in self.skipped:
@@ -121,12 +128,15 @@ class Plan:
             identity=Identity(token=TOKEN),
             scope=Scope(mode=rng.choice(("host", "host", "site", "any")), depth_max=rng.choice((6, 12))),
             politeness=Politeness(
-                gap_ms_min=rng.choice((500, 1_000, 1_000, 2_000)), gap_factor=rng.choice((2.0, 10.0)), backoff_ms_max=120_000,
-                crawl_delay_ms_max=60_000, host_failures_max=rng.choice((4, 10)), host_pause_ms=300_000, retry_after_ms_max=600_000,
+                gap_ms_min=rng.choice((500, 1_000, 2_000)) * (1 if self.hasty else 12), gap_factor=rng.choice((2.0,
+                10.0)), backoff_ms_max=120_000,
+                crawl_delay_ms_max=60_000, host_failures_max=rng.choice((4, 10)), host_pause_ms=300_000,
+                retry_after_ms_max=600_000,
                 resolve_failures_max=rng.choice((2, 4)),
             ),
             attempts=Attempts(
-                attempts_max=rng.choice((6, 20)), failures_quarantine=5, lease_ms=rng.choice((15_000, 30_000)), retry_ms_min=2_000,
+                attempts_max=rng.choice((6, 20)), failures_quarantine=5, lease_ms=rng.choice((15_000, 30_000)),
+                retry_ms_min=2_000,
                 retry_ms_max=60_000,
             ),
             robots=Robots(cache_ms_max=rng.choice((600_000, 3_600_000)), copy_ms_max=rng.choice((60_000, 900_000))),

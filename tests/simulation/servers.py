@@ -209,8 +209,10 @@ class Servers:
         date_s = START_MS / 1_000 + at_s
         forms: tuple[tuple[str | None, int | None, float | None], ...] = (
             (str(seconds), seconds * 1_000, None), (f"  {seconds} ", seconds * 1_000, None),
-            (f"{seconds}.5", seconds * 1_000 + 500, None), (http_date(date_s, 0), None, at_s), (http_date(date_s, 1), None, at_s),
-            (http_date(date_s, 2), None, at_s), (http_date(date_s - 600, 0), None, None), ("0", None, None), ("-5", None, None),
+            (f"{seconds}.5", seconds * 1_000 + 500, None), (http_date(date_s, 0), None, at_s), (http_date(date_s, 1),
+            None, at_s),
+            (http_date(date_s, 2), None, at_s), (http_date(date_s - 600, 0), None, None), ("0", None, None), ("-5",
+            None, None),
             ("", None, None), ("soon", None, None), (None, None, None), ("99999999999999999999", 600_000, None),
             ("700", 600_000, None), ("Sun, 31 Foo 2026 99:99:99 GMT", None, None),
         )  # fmt: skip

@@ -80,6 +80,8 @@ class Simulation:
         self.jumps: list[tuple[float, float]] = []
         self.rebuilds = 0
         self.calm = False
+        self.dies_in = 0
+        """Operations that the next process lives."""
         self._numbers = count(1)
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
@@ -152,9 +154,11 @@ class Simulation:
         number = next(self._numbers)
         seeds = [seed for seed in self.web.seeds if seed not in self.ledger.urls]
         owner = Owner(
-            number, self.plan, self.scheduler, self.disk, self.servers, lambda: self.wall_s(), self._committed, self.post, seeds
+            number, self.plan, self.scheduler, self.disk, self.servers, lambda: self.wall_s(), self._committed,
+            self.post, seeds
         )
         owner.tick_s = 3.0 if self.calm else 0.5
+        owner.damage.dies_in, self.dies_in = self.dies_in, 0
         self.owner = owner
         self.note(f"owner {number} starts")
         self._jump(owner)
@@ -236,7 +240,8 @@ class Simulation:
     def _committed(self, owner: Owner, name: str) -> None:
         """A transaction of a shard's store was committed."""
         role, _, partition = name.partition("-")
-        self.check_commit(self.ledger.shard(name, shard_runner.Role(role), int(partition)), replaced=owner.replaced, owner=owner)
+        self.check_commit(self.ledger.shard(name, shard_runner.Role(role), int(partition)), replaced=owner.replaced,
+        owner=owner)
 
     def check_commit(self, shard: ShardNote, *, replaced: bool, owner: Owner | None) -> None:
         """Read what is new in a shard's log, and judge it."""
@@ -298,7 +303,8 @@ class Simulation:
         jumped_s = sum(by for at_s, by in self.jumps if at_s >= since)
         wrong = asking.judge(
             asking.Asked(
-                self.ledger, self.servers, self.web, self.settings, served, owner.clock.now_ms(), LIMITS.total_ms, self.stepped_s,
+                self.ledger, self.servers, self.web, self.settings, served, owner.clock.now_ms(), LIMITS.total_ms,
+                self.stepped_s,
                 jumped_s,
             )
         )  # fmt: skip
@@ -319,7 +325,8 @@ class Simulation:
         whole = self._whole()
         if self.scheduler.now > self.plan.chaos_s + CALM_S_MAX:
             late = [url for url, n in self.ledger.urls.items() if not ending.is_settled(whole, url, n)]
-            self.broken("everything_reachable_is_fetched", 0, f"after {CALM_S_MAX:.0f} s of calm these still wait: {late[:5]}")
+            self.broken("everything_reachable_is_fetched", 0,
+            f"after {CALM_S_MAX:.0f} s of calm these still wait: {late[:5]}")
             return True
         return all(ending.is_settled(whole, url, note) for url, note in self.ledger.urls.items())
 

@@ -72,8 +72,9 @@ class PartitionMachine(RuleBasedStateMachine):
         self.rival = Rival()
         self.twins = {name: Twin(shard) for name, shard in self.crawl.shards.items()}
         self.open: list[Lease] = []
-        self.robots: dict[str, tuple[bytes, int]] = {}
-        """Text in force, and until when (0: until something else is told) of each origin that told."""
+        self.robots: dict[str, tuple[bytes, int, int]] = {}
+        """Of each origin that told: text in force, until when it serves while robots.txt is unreachable (0: it is
+        not), and until when its Crawl-delay is believed."""
         self.told: list[tuple[Lease, FetchResult]] = []
 
     def frontier(self) -> list[Shard]:
@@ -95,7 +96,7 @@ class PartitionMachine(RuleBasedStateMachine):
         self.open += found
 
     def assert_allowed(self, lease: Lease) -> None:
-        text, until_ms = self.robots[lease.origin_key]
+        text, until_ms, _ = self.robots[lease.origin_key]
         assert until_ms == 0 or until_ms > self.now_ms, f"{lease.requested}: its robots.txt is unreachable"
         assert robots_txt.verdict(robots_txt.parse(text), TOKEN, lease.requested).allowed, lease.requested
 
@@ -200,24 +201,25 @@ class PartitionMachine(RuleBasedStateMachine):
         if result.reason in (Reason.RELEASED, Reason.ADDRESS_CHANGED):
             return
         origin, before = lease.origin_key, self.robots.get(lease.origin_key)
-        target = canonical.canonicalize(result.location) if result.location else None
+        target = canonical.canonicalize(result.location, base=lease.requested) if result.location else None
         visited = (*lease.chain, lease.requested)
         if isinstance(target, canonical.Identity) and len(visited) <= 5 and target.requested not in visited:
             return
         status = 404 if result.location else result.status
-        if 200 <= status < 300:
-            self.robots[origin] = (result.robots_txt, 0)
-            self.delay(origin, result)
-        elif 400 <= status < 500 and status != 429:
-            self.robots[origin] = (b"", 0)
+        if 200 <= status < 500 and status != 429 and not 300 <= status < 400:
+            text = result.robots_txt if status < 300 else b""
+            self.robots[origin] = (text, 0, result.started_ms + DAY_MS)
             self.delay(origin, result)
         elif before is not None and before[1] == 0:
-            self.robots[origin] = (before[0], self.now_ms + DAY_MS)
+            self.robots[origin] = (before[0], self.now_ms + DAY_MS, self.now_ms + DAY_MS)
 
     def delay(self, origin: str, result: FetchResult) -> None:
+        """A Crawl-delay holds for the whole host; a longer one at once."""
         host = keys.split_origin_key(origin)[1]
-        own = {o: robots_txt.parse(text).group(TOKEN).crawl_delay_ms or 0 for o, (text, _) in self.robots.items()}
-        delay_ms = max(d for o, d in own.items() if keys.split_origin_key(o)[1] == host)
+        delay_ms = 0
+        for other, (text, _, believed_ms) in self.robots.items():
+            if keys.split_origin_key(other)[1] == host and believed_ms > self.now_ms:
+                delay_ms = max(delay_ms, robots_txt.parse(text).group(TOKEN).crawl_delay_ms or 0)
         if delay_ms > self.rival.delay_ms.get(host, 0):
             rest_ms = result.ended_ms + min(delay_ms, 3_600_000)
             self.rival.host_next_ms[host] = max(self.rival.host_next_ms.get(host, 0), rest_ms)
@@ -369,6 +371,7 @@ class PartitionMachine(RuleBasedStateMachine):
         assert known is not None
         if row.reason is Reason.BLOCKED_NETWORK or not known.seeds:
             return
+        assert origin_key in self.robots, f"{row} although its robots.txt was never told"
         text = self.robots[origin_key][0]
         assert not robots_txt.verdict(robots_txt.parse(text), TOKEN, row.requested or row.url).allowed, row
 

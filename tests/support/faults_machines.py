@@ -43,6 +43,7 @@ QUICK = Settings(scope=Scope(mode="any"), politeness=Politeness(gap_ms_min=1_000
 BLOCK = b'{"cmd":"block","target":{"host":"a.example"},"actor":"ops"}'
 PAUSE = b'{"cmd":"pause","target":{"site":"a.example"},"actor":"ops"}'
 MINUTES = 5
+PARTITIONS = 2
 
 
 def pages(base: str, count: int, **facts: Any) -> Web:
@@ -54,7 +55,7 @@ def pages(base: str, count: int, **facts: Any) -> Web:
 
 
 def run(folder: Path, web: Web, *seeds: str, settings: Settings = QUICK) -> None:
-    with Driver(folder, web=web, settings=settings) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=web, settings=settings) as crawl:
         crawl.seed(*seeds)
         crawl.run(until_ms=crawl.clock.at_ms + 60_000 * MINUTES)
 
@@ -110,7 +111,7 @@ def no_fence(folder: Path, patch: Patch) -> None:
         return honest(view, replace(result, fence=row.fence) if row is not None else result, ctx)
 
     patch.setattr(results, "decide", decide)
-    with Driver(folder, web=pages(A, 1), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 1), settings=QUICK) as crawl:
         late(crawl, f"{A}/0")
 
 
@@ -123,7 +124,7 @@ def impatient_sweeper(folder: Path, patch: Patch) -> None:
         yield from partition._give_back(view, ctx, view.leases.scan(), Reason.LEASE_EXPIRED)
 
     web = pages(A, 2, ms=2_500)
-    with Driver(folder, web=web, settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=web, settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run(until_ms=crawl.clock.at_ms + 3_000)
         patch.setattr(partition, "expire_all", expire_all)
@@ -205,7 +206,7 @@ def robots_ignored(folder: Path, patch: Patch) -> None:
 @fault("robots", forged=False)
 def robots_for_life(folder: Path, patch: Patch) -> None:
     """A robots.txt is kept for the life of the process."""
-    with Driver(folder, web=pages(A, 2), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 2), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run()
         from frontlog.processors import claims
@@ -220,7 +221,7 @@ def robots_for_life(folder: Path, patch: Patch) -> None:
 def block_ignored(folder: Path, patch: Patch) -> None:
     """A block is logged and not heeded."""
     patch.setattr(policy, "blocked_by", lambda *_: "")
-    with Driver(folder, web=pages(A, 4), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 4), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run(until_ms=crawl.clock.at_ms + 3_000)
         crawl.control(BLOCK, crawl.partition_of(f"{A}:80"))
@@ -231,7 +232,7 @@ def block_ignored(folder: Path, patch: Patch) -> None:
 def pause_ignored(folder: Path, patch: Patch) -> None:
     """A pause is logged and not heeded."""
     patch.setattr(policy, "paused_by", lambda *_: False)
-    with Driver(folder, web=pages(A, 4), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 4), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run(until_ms=crawl.clock.at_ms + 3_000)
         crawl.control(PAUSE, crawl.partition_of(f"{A}:80"))
@@ -299,7 +300,7 @@ def a_link_overlooked(folder: Path, patch: Patch) -> None:
 def everything_is_ours(folder: Path, patch: Patch) -> None:
     """An input that came to a wrong partition is decided there."""
     patch.setattr(inputs, "home", lambda *_: None)
-    with Driver(folder, web=pages(A, 2), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 2), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         found = next(one for one in _offered(crawl) if isinstance(one, Discovery))
         away = (crawl.partition_of(f"{A}:80") + 1) % crawl.partitions
@@ -318,7 +319,7 @@ def _offered(crawl: Driver) -> Iterator[object]:
 def given_out_though_blocked(folder: Path, patch: Patch) -> None:
     """A page that was blocked while content looked at it is given out."""
     patch.setattr(outputs, "WITHHELD", frozenset[State]())
-    with Driver(folder, web=pages(A, 1), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 1), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run(until_ms=crawl.clock.at_ms + 1_010)
         crawl.control(BLOCK, crawl.partition_of(f"{A}:80"))
@@ -341,7 +342,7 @@ def not_given_out(folder: Path, patch: Patch) -> None:
 def not_taken_back(folder: Path, patch: Patch) -> None:
     """Pages of a host that was blocked are not taken back."""
     patch.setattr(outputs, "removed", lambda *_: [])
-    with Driver(folder, web=pages(A, 2), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 2), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run()
         crawl.control(BLOCK, crawl.partition_of(f"{A}:80"))
@@ -383,7 +384,7 @@ def back_in_time(folder: Path, patch: Patch) -> None:
     """A clock that goes back takes the log back with it."""
     from frontlog.streams import shard
 
-    with Driver(folder, web=pages(A, 3), settings=QUICK) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=pages(A, 3), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run()
         patch.setattr(shard, "max", lambda now, _last: now, raising=False)

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+from frontlog.processors.leased import Lease
 from frontlog.processors.settings import Politeness, Scope, Settings
 from frontlog.replay.shapes import Advance, Report
 from frontlog.replay.verify import verify
 from support.driver import Driver
-from support.web import Page, Robots, Web
+from support.web import Answer, Page, Robots, Script, Web
 
 HOSTS = ("a.example", "b.example", "c.example")
 SETTINGS = Settings(scope=Scope(mode="any"), politeness=Politeness(gap_ms_min=1_000, gap_factor=10.0))
+PARTITIONS = 3
 RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n"
 
 
@@ -27,12 +29,25 @@ def small_web() -> Web:
         web.pages[f"{base}/old"] = Page(status=301, location=f"{base}/new")
         web.pages[f"{base}/new"] = Page(text=f"new {n}")
         web.pages[f"{base}/busy"] = Page(status=503, retry_after="7")
+    web.script = _busy_once(web)
     return web
+
+
+def _busy_once(web: Web) -> Script:
+    """`/busy` has time for us when it is asked again."""
+    asked: set[str] = set()
+
+    def script(lease: Lease, _now_ms: int) -> Answer | None:
+        again = lease.requested in asked
+        asked.add(lease.requested)
+        return Page(text=f"busy {lease.requested}") if again and lease.requested.endswith("/busy") else None
+
+    return script
 
 
 def crawl_small(folder: Path) -> None:
     """Crawl it, with a restart in the middle, an input that can't be read, and a block at the end."""
-    with Driver(folder, web=small_web(), settings=SETTINGS, archive=True) as crawl:
+    with Driver(folder, partitions=PARTITIONS, web=small_web(), settings=SETTINGS, archive=True) as crawl:
         crawl.seed(*(f"http://{host}/" for host in HOSTS))
         crawl.run(until_ms=crawl.clock.at_ms + 9_000)
         crawl.restart()
