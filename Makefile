@@ -46,7 +46,7 @@ demo: .venv/run.stamp ## crawl a small site that comes with frontlog, on loopbac
 # --- developing ------------------------------------------------------------------------------------------------------
 
 test: .venv/dev.stamp ## run the tests; ARGS='-k foo' picks some
-	$(BIN)/pytest -q $(ARGS)
+	$(BIN)/pytest -q -n auto --dist worksteal $(MEASURE) $(ARGS)
 
 check: check-lint check-types check-imports check-docs check-tests check-wheel ## everything that CI runs
 	@echo "make check: all passed"
@@ -68,7 +68,7 @@ check-docs: .venv/dev.stamp ## generated pages are what the code says, and READM
 
 check-tests: .venv/dev.stamp ## the tests with branch coverage
 	@mkdir -p build/coverage
-	$(BIN)/pytest --cov --cov-report=term $(ARGS)
+	@$(MAKE) --no-print-directory test MEASURE="--cov --cov-report=term"
 
 check-wheel: .venv/dev.stamp ## build the wheel, install it in an empty environment, crawl from another folder
 	$(BIN)/python tools/try_wheel.py

@@ -79,9 +79,9 @@ def told(name: str, verdict: Verdict) -> list[str]:
     lines = [
         f"{name}: {len(verdict.kills)} kills, {f['owners']} owners; {f['requests']} requests, {f['fetched']} URLs fetched "
         f"of {f['urls']} known, {f['outputs']} outputs ({f['outputs_repeated']} of them twice), {f['rejects']} rejects",
-        f"  by the server: {f['start_ms_min']:.2f} ms at least between two starts at a host,
-        {f['gap_ms_min']:.2f} ms from an "
-        f"answer to the next request; {f['asked_again']} URLs were asked for again (s since the crawl began)",
+        f"  by the server: {f['start_ms_min']:.2f} ms at least between two starts at a host, "
+        f"{f['gap_ms_min']:.2f} ms from an answer to the next request; {f['asked_again']} URLs were asked for again "
+        "(s since the crawl began)",
     ]
     lines += [f"    {one.url}: {one.moves}" for one in verdict.again]
     return lines + [f"  {note}" for note in verdict.notes] + [f"  FAULT {fault}" for fault in verdict.faults]

@@ -179,7 +179,7 @@ def memory_of(pid: int | str) -> tuple[int, int]:
 
 
 class Machine(NamedTuple):
-    """Where a run was made, and how busy it was before."""
+    """Where a run was made, and how busy it was before. `yardstick_ms`: see there."""
 
     cores: int
     model: str
@@ -189,13 +189,15 @@ class Machine(NamedTuple):
     load: tuple[float, float, float]
     fsync_ms: float
     file_system: str
+    yardstick_ms: float
 
     def line(self) -> str:
         """One line for people."""
         load = " ".join(f"{one:.2f}" for one in self.load)
         return (
             f"{self.cores} cores ({self.model}), {self.memory_gb:.0f} GB, Linux {self.kernel}, Python {self.python}, "
-            f"load before {load}, fdatasync of 4 KB on {self.file_system} {self.fsync_ms:.2f} ms"
+            f"load before {load}, fdatasync of 4 KB on {self.file_system} {self.fsync_ms:.2f} ms, "
+            f"yardstick {self.yardstick_ms:.1f} ms"
         )
 
 
@@ -206,8 +208,21 @@ def machine(folder: Path) -> Machine:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Machine(
         len(os.sched_getaffinity(0)), models[0] if models else platform.machine(), memory / 1e9, platform.release(),
-        platform.python_version(), os.getloadavg(), _fsync_ms(folder), file_system(folder),
+        platform.python_version(), os.getloadavg(), _fsync_ms(folder), file_system(folder), yardstick_ms(),
     )  # fmt: skip
+
+
+def yardstick_ms(times: int = 5) -> float:
+    """Processor time of a fixed piece of Python, the best of a few: where it is longer than on an idle machine, so is
+    everything else, since a core is shared with other threads or other guests."""
+    best = float("inf")
+    for _ in range(times):
+        began = time.process_time()
+        found: dict[str, int] = {}
+        for n in range(100_000):
+            found[str(n & 1_023)] = n
+        best = min(best, time.process_time() - began)
+    return best * 1_000
 
 
 def _fsync_ms(folder: Path, times: int = 50) -> float:

@@ -42,6 +42,10 @@ from frontlog.streams.topics import Role
 
 RESULTS = ROOT / "bench" / "results" / "micro.jsonl"
 LINKS_A_PAGE = 62
+HOSTS = 75
+WARM_PAGES = 4 * HOSTS
+DECISIONS_A_LINK = 2
+"""A new URL is discovered, then admitted."""
 PAGES_A_BATCH = 20
 ROUND_S = 0.4
 ROUNDS = 5
@@ -87,17 +91,25 @@ class Owner:
 
 
 def link_pages(count: int, new: int, start: int, chance: random.Random) -> Iterator[Discovery]:
-    """Discoveries of pages: of each one's links `new` are new, the others are those of earlier pages."""
+    """Discoveries of pages: of each one's links `new` are new, the others are those that `warm_up` made known."""
     for page in range(start, start + count):
-        origin = f"http://127.1.0.{page % 75}:18080"
+        number = page % HOSTS
+        origin = f"http://127.1.0.{number}:18080"
         base = f"{origin}/articles/2026/11/some-slug-of-a-page-"
         names = [f"{base}{page}-{n}.html" for n in range(new)]
-        names += [f"{base}{chance.randrange(max(1, page))}-{n % 6}.html" for n in range(LINKS_A_PAGE - new)]
+        known = range(WARM_PAGES // HOSTS * LINKS_A_PAGE)
+        for pick in chance.sample(known, LINKS_A_PAGE - new):
+            names.append(f"{base}{number + pick // LINKS_A_PAGE * HOSTS}-{pick % LINKS_A_PAGE}.html")
         yield Discovery(
             event_id=f"page {page}", origin_key=origin, source_kind=SourceKind.PAGE, source_url=f"{base}x", at_ms=1, depth=1,
             priority=2, part=0, parts=1, chain=(), urls=tuple(names), raws=("",) * LINKS_A_PAGE,
             anchors=("the text of an anchor",) * LINKS_A_PAGE, rels=("",) * LINKS_A_PAGE,
         )  # fmt: skip
+
+
+def warm_up(owner: Owner) -> None:
+    """Make the owner know the links that pages have in common."""
+    links(owner, "warm-up", WARM_PAGES, LINKS_A_PAGE, 0)
 
 
 def links(owner: Owner, name: str, count: int, new: int, start: int) -> Cost:
@@ -115,7 +127,7 @@ def links(owner: Owner, name: str, count: int, new: int, start: int) -> Cost:
         "link_checks_wall_s": count * LINKS_A_PAGE / wall_s,
         "ms_page": 1_000 * cpu_s / count,
         "decisions_cpu_s": decisions / cpu_s,
-        "new_a_page": decisions / count / 2,
+        "new_a_page": decisions / count / DECISIONS_A_LINK,
     }
     return Cost(name, figures)
 
@@ -123,10 +135,10 @@ def links(owner: Owner, name: str, count: int, new: int, start: int) -> Cost:
 def owner_costs(scratch: Path, pages: int) -> Iterator[Cost]:
     """Link checks and decisions of one owner, and folding its log from zero."""
     owner = Owner(scratch / "owner")
-    links(owner, "warm-up", 200, 20, 0)
+    warm_up(owner)
     yield links(owner, "links: 20 of 62 new", pages, 20, 1_000)
     yield links(owner, "links: 6 of 62 new, as in a crawl of 20,000 pages", pages, 6, 100_000)
-    yield links(owner, "links: none new", pages, 0, 100)
+    yield links(owner, "links: none new", pages, 0, 200_000)
     owner.shard.close()
     began = time.process_time()
     done = rebuild(owner.folder, scratch / "rebuilt", lambda _: None, processes=1)
@@ -170,6 +182,7 @@ def only_known(scratch: Path, known: int) -> list[Cost]:
     )
     shard.open()
     owner.store, owner.shard = again, shard
+    warm_up(owner)
     found = links(owner, f"links: 6 of 62 new, {count:,} URLs known", 500, 6, 100_000)
     anonymous, mapped = measure.memory_of("self")
     memory = {

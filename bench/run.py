@@ -190,8 +190,8 @@ def lines_of(row: dict[str, Any]) -> list[str]:
         f"  durability {kept}: {row['commits']:,} commits (a data sync and a synchronous meta page each) and "
         f"{row['archive_flushes']:,} archive fsyncs, {row['pages_per_fsync']:.1f} pages for each",
         f"  by the server: smallest gap of a host {row['gap_ms_min']:.2f} ms, "
-        f"hosts with two requests at once {row['hosts_overlapping']}, same URL again {row['same_url_again']},
-        before robots.txt {row['before_robots']}, disallowed {row['disallowed']}",
+        f"hosts with two requests at once {row['hosts_overlapping']}, same URL again {row['same_url_again']}, "
+        f"before robots.txt {row['before_robots']}, disallowed {row['disallowed']}",
     ]  # fmt: skip
     if "last_to_first" in row:
         lines.append(

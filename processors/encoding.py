@@ -34,6 +34,10 @@ HTML_TYPES = ("", "text/html", "application/xhtml+xml")
 GUESS_BYTES_MAX = 8192
 """Bytes that statistics look at, from the first one that isn't ASCII; some 4 ms of work."""
 
+GUESS_EVIDENCE_BYTES_MIN = 24
+"""Bytes beyond ASCII without which statistics say nothing: `50 °C` alone looks like Big5 to them."""
+
+_NOT_ASCII_BYTES = bytes(range(0x80, 0x100))
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16be"), (codecs.BOM_UTF16_LE, "utf-16le"))
 _PARAMETER = re.compile(r';\s*charset\s*=\s*(?:"([^"]*)"|([^;\s,"]*))', re.IGNORECASE)
 _CHARSET = re.compile(rb"charset", re.IGNORECASE)
@@ -101,20 +105,24 @@ def guess(body: bytes) -> str | None:
     if _is_utf8(body):
         return "utf-8"
     start = max(0, first.start() - 64)
-    found = cchardet.detect(body[start : start + GUESS_BYTES_MAX])["encoding"]
-    if found is None or found.upper().startswith("UTF-"):
+    sample = body[start : start + GUESS_BYTES_MAX]
+    evidence = len(sample) - len(sample.translate(None, _NOT_ASCII_BYTES))
+    if evidence < GUESS_EVIDENCE_BYTES_MIN:
         return None
-    name = "euc-kr" if found.upper() == "UHC" else get_encoding(found)
-    return name if name in CODECS else None
+    found = (cchardet.detect(sample)["encoding"] or "").lower()
+    name = "euc-kr" if found == "uhc" else get_encoding(found)
+    if name not in CODECS or name.startswith("utf-"):
+        return None
+    # What doesn't fit is no evidence: more than one replacement in twenty, and the guess is dropped.
+    return name if decode_bytes(sample, name)[0].count("\ufffd") * 20 <= evidence else None
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Whether a body is UTF-8 up to a character that its end may cut."""
+    """Whether a body is UTF-8 with more than ASCII, up to a character that its end may cut."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(body)
+        return not codecs.getincrementaldecoder("utf-8")().decode(body).isascii()
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def _late_meta(body: bytes) -> str | None:

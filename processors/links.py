@@ -22,7 +22,7 @@ from selectolax.lexbor import LexborNode
 from frontlog.avro.errors import ConfigError
 from frontlog.processors.encoding import HTML_TYPES, decide, media_type, parser_source
 from frontlog.processors.markup import AREA, ELEMENTS_READ_MAX, IFRAME, LINK, A, Survey, first_of_html, parse
-from frontlog.processors.resolve import Base
+from frontlog.processors.resolve import Base, scalar_values
 from frontlog.processors.text import ANCHOR_CHARACTERS_MAX, anchor_text, prepare, squeeze
 
 LINKS_MAX = 10_000
@@ -210,7 +210,8 @@ def _body_of(line: dict[str, object]) -> tuple[bytes, str | None]:
     """(bytes of the page, its text when it was given as text)."""
     html, encoded = line.get("html"), line.get("html_b64")
     if isinstance(html, str) and encoded is None:
-        return html.encode("utf-8", "replace"), html
+        text = scalar_values(html)
+        return text.encode(), text
     if isinstance(encoded, str) and html is None:
         try:
             return b64decode(encoded, validate=True), None

@@ -1,7 +1,8 @@
 """How far the markup of a page can be trusted (seed 000, chapter 7).
 
 - `clean`: nothing had to be mended;
-- `repaired`: bytes didn't fit the encoding, NULs, or more end tags than elements that can end;
+- `repaired`: bytes didn't fit the encoding, NULs, or more end tags than elements that can end (the parser's
+  own `html`, `head` and `body` counted);
 - `partial`: the document stops early, inside a tag or comment or without the `</html>` that its `<html>`
   promises; or the parser gave up, and only the characters are kept.
 

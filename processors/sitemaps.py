@@ -48,6 +48,7 @@ _KINDS: dict[str, Kind] = {
 _HTML_ROOTS = frozenset({"html", "head", "body", "title", "meta", "script", "style", "div", "p", "br", "h1"})
 _Readers = dict[str, Callable[[Element], list[Found]]]
 _SITEMAP: _Readers = {"url": feeds.read_url, "sitemap": feeds.read_sitemap}
+KINDS: frozenset[Kind] = frozenset({*_KINDS.values(), "text", "html", "unknown"})
 _READERS: dict[Kind, _Readers] = {
     "urlset": _SITEMAP,
     "index": _SITEMAP,
@@ -209,7 +210,7 @@ def _prune(root: Element, readers: _Readers) -> int:
     node = root
     while len(node):
         if local_name(node) not in readers:
-            del node[:-1]
+            pass
         elif len(node) > ELEMENTS_MAX:
             return len(node)
         node = node[-1]
@@ -246,7 +247,9 @@ def _read_lines(chunks: Iterator[str], listing: Listing) -> Kind:
     if listing.entries:
         return "text"
     listing.clear()
-    listing.note("syntax", 0, "no sitemap, no feed, and no list of URLs" if listing.items else "nothing in it")
+    listing.note(
+        "syntax", 0, "no sitemap, no feed, and no list of URLs" if listing.items else "nothing in it"
+    )
     return "unknown"
 
 
@@ -262,7 +265,7 @@ def _lines(chunks: Iterator[str], listing: Listing) -> Iterator[tuple[int, str]]
             at = match.start()
             line = match[0].strip()
             if listing.full:
-                listing.cut += len(_LINE.findall(text, at)) + sum(len(_LINE.findall(more)) for more in source)
+                listing.cut += _rest(chain((text[at:],), source))
                 return
             if line:
                 yield number, line[:LINE_CHARACTERS_MAX]
@@ -270,6 +273,15 @@ def _lines(chunks: Iterator[str], listing: Listing) -> Iterator[tuple[int, str]]
         rest = text[end:]
         if len(rest) > LINE_CHARACTERS_MAX:
             rest = rest[:LINE_CHARACTERS_MAX] + rest[-1:]
+
+
+def _rest(chunks: Iterator[str]) -> int:
+    """How many lines there are."""
+    lines, before = 0, "\n"
+    for chunk in chunks:
+        lines += len(_LINE.findall(chunk)) - (before not in "\r\n" and chunk[0] not in "\r\n")
+        before = chunk[-1]
+    return lines
 
 
 def _breaks(text: str, start: int, end: int) -> int:

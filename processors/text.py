@@ -83,7 +83,7 @@ def word_count(normalized: str) -> int:
 
 
 def title_of(survey: Survey) -> str:
-    """Text of the first HTML `title` in the document, white space squeezed, cut at 1,000 characters."""
+    """Text of the first HTML `title`, before `prepare`; white space squeezed, cut at 1,000 characters."""
     node = first_of_html(survey.titles)
     return "" if node is None else squeeze(node.text(), TITLE_CHARACTERS_MAX)
 

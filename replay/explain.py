@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import RobotsState, ScopeKind, Topic
 from frontlog.avro.errors import ConfigError
@@ -75,14 +77,8 @@ def explain(folder: Path, url: str) -> Explanation:
     more, verdict, duplicates = _content(contents, subject)
     ordered = sorted([*lines, *more], key=lambda one: (one.at_ms, one.seq))
     record = _record(folder, subject.row)
-    return _with(
-        base, lines=tuple(one.line for one in ordered), record=record, content=verdict, duplicates=duplicates
-    )
-
-
-def _with(base: Explanation, **changes: object) -> Explanation:
-    fields = {name: getattr(base, name) for name in base.__struct_fields__}
-    return Explanation(**{**fields, **changes})
+    told = tuple(one.line for one in ordered)
+    return replace(base, lines=told, record=record, content=verdict, duplicates=duplicates)
 
 
 def _look(shard: OpenShard, url: str) -> tuple[_Subject, Explanation]:
@@ -100,9 +96,9 @@ def _look(shard: OpenShard, url: str) -> tuple[_Subject, Explanation]:
             origin_key=found.origin_key, shard=shard.name,
         )  # fmt: skip
         if row is None:
-            return subject, _with(base, near=tuple(near(tables, found)))
+            return subject, replace(base, near=tuple(near(tables, found)))
         wait = waits_for(tables, found.origin_key, row)
-        return subject, _with(
+        return subject, replace(
             base, state=row.state, reason=row.reason, waits_for=wait.what, until_ms=wait.until_ms,
         )  # fmt: skip
 

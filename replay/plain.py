@@ -1,7 +1,7 @@
 """Events as plain data that goes into JSON: enums by name, bytes as text where they are text, else as hexadecimal."""
 
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -24,8 +24,7 @@ def plain(value: object, name: str = "") -> Any:
     if isinstance(value, bytes):
         return _text(value) if name in _TEXTS else value.hex()
     if isinstance(value, tuple):
-        items: tuple[object, ...] = value
-        return [plain(item, name) for item in items]
+        return [plain(item, name) for item in cast("tuple[object, ...]", value)]
     return value
 
 

@@ -49,7 +49,7 @@ def allowed(text: bytes, token: str, url: str) -> bool:
     target = _target(url)
     if target.partition("?")[0] == "/robots.txt" and "?" not in target:
         return True
-    if _PLAIN_PATH.fullmatch(target) and (parsed := _plain(text)) is not None:
+    if _PLAIN_PATH.fullmatch(target) and (parsed := plain(text)) is not None:
         return bool(parsed.can_fetch(target, token))
     return _judge(group_of(text, token).rules, target)
 
@@ -68,10 +68,10 @@ def _target(url: str) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def _plain(text: bytes) -> Protego | None:
+def plain(text: bytes) -> Protego | None:
     """The file as Protego has it, if it is one that Protego reads right. (It takes `/index.html` for `/` as well.)"""
-    plain = text.isascii() and b"/index.htm" not in text.lower() and len(text) <= LIMIT_BYTES
-    if not plain or not all(_PLAIN_LINE.fullmatch(line) for line in text.splitlines()):
+    readable = text.isascii() and b"/index.htm" not in text.lower() and len(text) <= LIMIT_BYTES
+    if not readable or not all(_PLAIN_LINE.fullmatch(line) for line in text.splitlines()):
         return None
     return Protego.parse(text.decode("ascii"))
 

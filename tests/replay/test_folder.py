@@ -21,18 +21,21 @@ def test_shards_are_found_frontier_first(honest: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("made", "said"),
     [
-        (lambda folder: None, "there is no such folder"),
-        (lambda folder: folder.write_text("x"), "not a folder"),
-        (lambda folder: folder.mkdir(), "there is no log folder in it"),
-        (lambda folder: (folder / "log").mkdir(parents=True), "holds no shard of a log"),
-        (lambda folder: (folder / "log" / "frontier-0").mkdir(parents=True), "holds no shard of a log"),
+        (None, "there is no such folder"),
+        ("file", "not a folder"),
+        (".", "there is no log folder in it"),
+        ("log", "holds no shard of a log"),
+        ("log/frontier-0", "holds no shard of a log"),
     ],
 )
-def test_what_is_no_crawl_is_said_in_words(make, said: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_crawl_is_said_in_words(made: str | None, said: str, tmp_path: Path) -> None:
     folder = tmp_path / "crawl"
-    make(folder)
+    if made == "file":
+        folder.touch()
+    elif made is not None:
+        (folder / made).mkdir(parents=True)
     with pytest.raises(ConfigError, match=said) as caught:
         shards_of(folder)
     assert str(folder) in str(caught.value), "it says where"

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+import support.faults_flow
 import support.faults_forged
 import support.faults_machines
 from frontlog.replay.verify import CATALOGUE
 from support.faults import FAULTS, Fault
 from support.looking import found_wrong
 
-PLANTED = (support.faults_forged, support.faults_machines)
+PLANTED = (support.faults_forged, support.faults_machines, support.faults_flow)
 
 
 @pytest.mark.parametrize("one", FAULTS, ids=[one.name for one in FAULTS])

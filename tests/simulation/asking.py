@@ -140,8 +140,12 @@ def retry_after_is_kept(at: Asked) -> str | None:
             return _too_soon(at, last, meant_ms, f"Retry-After: {result.retry_after}")
     elif result.reason not in HOST_FAILURES:
         return None
-    doubled_ms = min(rules.gap_ms_min << min(at.servers.strikes(last.host, at.ledger.accepted), 20), rules.backoff_ms_max)
-    return _too_soon(at, last, max(base_ms, doubled_ms), f"its back-off after {result.status or result.reason}")
+    doubled_ms = min(
+        rules.gap_ms_min << min(at.servers.strikes(last.host, at.ledger.accepted), 20), rules.backoff_ms_max
+    )
+    return _too_soon(
+        at, last, max(base_ms, doubled_ms), f"its back-off after {result.status or result.reason}"
+    )
 
 
 def _rest_ms(at: Asked, last: Served) -> float:

@@ -92,7 +92,9 @@ class SimTransport(Transport):
         finally:
             self._servers.end(served)
 
-    async def _ask(self, request: FetchRequest, limits: Limits, served: Served, clocks: _Clocks) -> FetchResponse:
+    async def _ask(
+        self, request: FetchRequest, limits: Limits, served: Served, clocks: _Clocks
+    ) -> FetchResponse:
         etag = dict(request.headers).get("If-None-Match", "")
         served.answer = answer = unchanged(served.answer, etag)
         try:
@@ -135,7 +137,9 @@ class SimTransport(Transport):
         except BadHead as exc:
             raise FetchFailed(Reason.PROTOCOL_ERROR, str(exc), clocks.timings()) from exc
 
-    async def _body(self, served: Served, head: Head, answer: Answer, limits: Limits, clocks: _Clocks) -> FetchResponse:
+    async def _body(
+        self, served: Served, head: Head, answer: Answer, limits: Limits, clocks: _Clocks
+    ) -> FetchResponse:
         truncated, reason, body = None, Reason.OK, answer.body
         if answer.trouble is Trouble.STALL:
             try:
@@ -153,7 +157,9 @@ class SimTransport(Transport):
             reason = _DECODE_REASONS[decoded.status]
         if 200 <= head.status < 300 and media_type and not limits.wants(media_type):
             nothing = Decoded(b"", DecodeStatus.OK, ())
-            unwanted = _response(head, b"", Truncation.LENGTH, nothing, Reason.BAD_TYPE, media_type, clocks, served)
+            unwanted = _response(
+                head, b"", Truncation.LENGTH, nothing, Reason.BAD_TYPE, media_type, clocks, served
+            )
             raise FetchFailed(Reason.BAD_TYPE, media_type, clocks.timings(), unwanted)
         return _response(head, body, truncated, decoded, reason, media_type, clocks, served)
 

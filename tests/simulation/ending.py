@@ -180,7 +180,13 @@ def nothing_leaks(at: Whole) -> Iterator[str]:
                 if address.in_flight:
                     yield f"{name}: {key.decode()} still has {address.in_flight} requests in flight"
             log = EmbeddedLog(at.disk.store(name), TOPIC_IDS).within(txn)
-            for topic in (Topic.FETCH_RESULTS, Topic.DISCOVERIES, Topic.CONTROL, Topic.CONTENT_VERDICTS, Topic.CANDIDATES):
+            for topic in (
+                Topic.FETCH_RESULTS,
+                Topic.DISCOVERIES,
+                Topic.CONTROL,
+                Topic.CONTENT_VERDICTS,
+                Topic.CANDIDATES,
+            ):
                 if log.bounds(topic, shard.partition)[1] != shard.positions.get(topic, 0):
                     yield f"{name}: {topic} is not decided to its end"
             first, end = log.bounds(OUTBOX, shard.partition)

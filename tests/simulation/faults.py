@@ -129,20 +129,29 @@ class Faults:
         if topic != Topic.CANDIDATES and self.rng.random() < 0.25:
             number = self.rng.randrange(sim.plan.partitions)
         sim.note(f"{topic}@{offset} of {name} comes again, at {number}: {type(event).__name__}")
-        _within(sim, lambda: runners[number].offer(Offered(Topic.named(topic), record.key, record.value), None))
+        _within(
+            sim, lambda: runners[number].offer(Offered(Topic.named(topic), record.key, record.value), None)
+        )
 
     # --- people -----------------------------------------------------------------------------------------------
 
     def _operator(self, amount: float) -> None:
         cmd = WISHES[int(amount * len(WISHES))]
         host = self.rng.choice(sorted(self.sim.web.hosts.values(), key=lambda h: h.name))
-        scopes = (f'{{"host": "{host.name}"}}', f'{{"site": "{host.site}"}}', f'{{"origin": "{host.origins[0]}"}}')
+        scopes = (
+            f'{{"host": "{host.name}"}}',
+            f'{{"site": "{host.site}"}}',
+            f'{{"origin": "{host.origins[0]}"}}',
+        )
         target = self.rng.choice((*scopes, f'{{"partition": {host.partition}}}', "{}"))
         partition = host.partition
         if cmd in ("recrawl", "seed"):
             known = sorted(self.sim.ledger.urls) or self.sim.web.seeds
             url = self.rng.choice(known)
-            self.wish(self.rng.randrange(self.sim.plan.partitions), f'{{"cmd": "{cmd}", "urls": ["{url}"], "actor": "sim"}}')
+            self.wish(
+                self.rng.randrange(self.sim.plan.partitions),
+                f'{{"cmd": "{cmd}", "urls": ["{url}"], "actor": "sim"}}',
+            )
             return
         if cmd == "slow":
             gap = self.rng.choice((0, 2_500, 7_000))
@@ -159,7 +168,9 @@ class Faults:
         sim.note(f"control/{partition}: {text}")
         store = sim.disk.store(name)
         with store.begin(write=True) as txn:
-            EmbeddedLog(store, TOPIC_IDS).within(txn).append(Topic.CONTROL, partition, [NewRecord(0, b"", text.encode())])
+            EmbeddedLog(store, TOPIC_IDS).within(txn).append(
+                Topic.CONTROL, partition, [NewRecord(0, b"", text.encode())]
+            )
             txn.commit()
         sim.check_commit(sim.ledger.shard(name, Role.FRONTIER, partition), replaced=False, owner=None)
 
@@ -180,7 +191,9 @@ class Faults:
             if process is not None:
                 process.tick_s = 3.0
                 process.parsers_lost = process.damage.dies_in = 0
-                process.damage.full_until_s = process.damage.archive_full_until_s = process.damage.slow_until_s = 0.0
+                process.damage.full_until_s = process.damage.archive_full_until_s = (
+                    process.damage.slow_until_s
+                ) = 0.0
         for other in sim.others:
             other.loop.thaw()
         for partition in range(sim.plan.partitions):
@@ -192,7 +205,9 @@ class Faults:
         if shard is None:
             return
         if shard.paused:
-            self.wish(partition, f'{{"cmd": "resume", "target": {{"partition": {partition}}}, "actor": "sim"}}')
+            self.wish(
+                partition, f'{{"cmd": "resume", "target": {{"partition": {partition}}}, "actor": "sim"}}'
+            )
         for acts, cmd in ((shard.pauses, "resume"), (shard.blocks, "unblock")):
             for (kind, scope), act in sorted(acts.items()):
                 if act in ("pause", "block"):

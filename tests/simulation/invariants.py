@@ -77,7 +77,9 @@ ALLOWED: dict[State, frozenset[State]] = {
     S.NONE: frozenset({S.DISCOVERED}),
     S.DISCOVERED: frozenset({S.ELIGIBLE, S.BLOCKED}),
     S.ELIGIBLE: frozenset({S.LEASED, S.BLOCKED}),
-    S.LEASED: frozenset({S.LEASED, S.FETCHED, S.ELIGIBLE, S.DEFERRED, S.FAILED, S.QUARANTINED, S.GONE, S.BLOCKED}),
+    S.LEASED: frozenset(
+        {S.LEASED, S.FETCHED, S.ELIGIBLE, S.DEFERRED, S.FAILED, S.QUARANTINED, S.GONE, S.BLOCKED}
+    ),
     S.FETCHED: frozenset({S.ELIGIBLE, S.BLOCKED}),
     S.DEFERRED: frozenset({S.ELIGIBLE, S.BLOCKED}),
     S.BLOCKED: frozenset({S.ELIGIBLE}),
@@ -150,7 +152,9 @@ def errand_has_the_fence_of_the_host(at: Moment, event: Event) -> str | None:
 def one_lease_a_host(at: Moment, event: Event) -> str | None:
     """A host, and an address in its partition, has one request under way."""
     opens = isinstance(event, HostTransition) and event.event is HostEvent.ERRAND_LEASED
-    opens = opens or (isinstance(event, Transition) and event.to_state is S.LEASED and event.clock is not None)
+    opens = opens or (
+        isinstance(event, Transition) and event.to_state is S.LEASED and event.clock is not None
+    )
     if not opens or not isinstance(event, Transition | HostTransition):
         return None
     if isinstance(event, Transition) and event.from_state is S.LEASED:
@@ -215,7 +219,8 @@ def scope_grows_by_seeds_only(at: Moment, event: Event) -> str | None:
     chain = event.first.chain
     if event.first.source_kind == "redirect" and chain and event.depth == 0:
         source = at.ledger.urls.get(event.first.source_url)
-        return None if source is not None and source.depth == 0 else f"{event.url} widens the scope from a page that is no seed"
+        from_seed = source is not None and source.depth == 0
+        return None if from_seed else f"{event.url} widens the scope from a page that is no seed"
     return f"{event.url} widens the scope as a {event.first.source_kind}"
 
 
@@ -237,7 +242,11 @@ def blocked_is_not_asked(at: Moment, event: Event) -> str | None:
     site = at.web.hosts[split_origin(origin)[1]].site
     if at.ledger.blocked(at.commit.shard, origin, site):
         return f"{origin} is asked, but an operator blocked it"
-    return f"{origin} is asked, but an operator paused it" if at.ledger.paused(at.commit.shard, origin, site) else None
+    return (
+        f"{origin} is asked, but an operator paused it"
+        if at.ledger.paused(at.commit.shard, origin, site)
+        else None
+    )
 
 
 @invariant(7)
@@ -260,7 +269,11 @@ def robots_are_obeyed(at: Moment, event: Event) -> str | None:
     file = at.servers.files.get(belief.text)
     if file is None:
         return f"{event.origin_key}: the robots.txt that is believed was never served: {belief.text[:60]!r}"
-    return None if file.allows(split_url(note.requested or event.url)[1]) else f"{event.url} is leased, robots.txt denies it"
+    return (
+        None
+        if file.allows(split_url(note.requested or event.url)[1])
+        else f"{event.url} is leased, robots.txt denies it"
+    )
 
 
 @invariant(7)
@@ -276,19 +289,31 @@ def robots_are_believed_as_served(at: Moment, event: Event) -> str | None:
         if result.status != status:
             return f"{event.origin_key}: the server said {status}, the result {result.status}"
         if 200 <= status < 300:
-            expected, text = RobotsState.RULES, said.file.body if said is not None and said.file is not None else b""
+            expected, text = (
+                RobotsState.RULES,
+                said.file.body if said is not None and said.file is not None else b"",
+            )
         elif 400 <= status < 500 and status != 429:
             expected = RobotsState.ALLOW_ALL
         elif 300 <= status < 400 and said is not None:
-            around = len(result.chain) >= HOPS_MAX or at.servers.target_of(served) in (*result.chain, result.requested)
+            around = len(result.chain) >= HOPS_MAX or at.servers.target_of(served) in (
+                *result.chain,
+                result.requested,
+            )
             expected = RobotsState.ALLOW_ALL if around else RobotsState.UNREACHABLE
     if event.state is not expected:
         return f"{event.origin_key}: {event.state} for {served.answer.status if served else result}, not {expected}"
     if expected is RobotsState.RULES and not event.renewal and event.text != text:
         return f"{event.origin_key}: other rules than were served"
     assert at.commit.batch is not None
-    life = event.expires_ms - (event.fetched_ms if expected is not RobotsState.UNREACHABLE else at.commit.batch.at_ms)
-    return f"{event.origin_key}: believed for {life} ms" if life > max(at.settings.robots.cache_ms_max, 3_600_000) else None
+    life = event.expires_ms - (
+        event.fetched_ms if expected is not RobotsState.UNREACHABLE else at.commit.batch.at_ms
+    )
+    return (
+        f"{event.origin_key}: believed for {life} ms"
+        if life > max(at.settings.robots.cache_ms_max, 3_600_000)
+        else None
+    )
 
 
 @invariant(9)
@@ -305,7 +330,9 @@ def body_before_the_event(at: Moment, event: Event) -> str | None:
     body = event.body if isinstance(event, Document | FetchResult | Candidate) else None
     if body is None or body.offset + body.length <= at.durable(body.file):
         return None
-    return f"{body.file} is durable to {at.durable(body.file)}; an event points at {body.offset}+{body.length}"
+    return (
+        f"{body.file} is durable to {at.durable(body.file)}; an event points at {body.offset}+{body.length}"
+    )
 
 
 @invariant(10)
@@ -325,10 +352,18 @@ def withheld_is_not_given_out(at: Moment, event: Event) -> str | None:
     """No page is given out that is BLOCKED, GONE or SUPPRESSED by then, and none is taken back that isn't."""
     if isinstance(event, Fetched):
         state = at.ledger.urls[event.url].state
-        return f"{event.url} is given out while it is {state}" if state in (S.BLOCKED, S.GONE, S.SUPPRESSED) else None
+        return (
+            f"{event.url} is given out while it is {state}"
+            if state in (S.BLOCKED, S.GONE, S.SUPPRESSED)
+            else None
+        )
     if isinstance(event, Removed):
         state = at.ledger.urls[event.url].state
-        return None if state in (S.BLOCKED, S.GONE, S.SUPPRESSED) else f"{event.url} is taken back while it is {state}"
+        return (
+            None
+            if state in (S.BLOCKED, S.GONE, S.SUPPRESSED)
+            else f"{event.url} is taken back while it is {state}"
+        )
     return None
 
 
@@ -348,7 +383,9 @@ def output_has_a_document(at: Moment, event: Event) -> str | None:
 @invariant(0)
 def nothing_is_poison(at: Moment, event: Event) -> str | None:
     """No input makes a machine raise."""
-    poisoned = isinstance(event, Reject) and event.reason is R.UNDECODABLE and event.detail.startswith("deciding ")
+    poisoned = (
+        isinstance(event, Reject) and event.reason is R.UNDECODABLE and event.detail.startswith("deciding ")
+    )
     return event.detail if poisoned and isinstance(event, Reject) else None
 
 
@@ -372,9 +409,9 @@ def whole_batch(at: Moment) -> str | None:
         topic, offset = getattr(event, "cause_topic", ""), getattr(event, "cause_offset", -1)
         if isinstance(event, Reject):
             topic, offset = event.topic, event.offset
-        if offset >= 0 and not shard.positions.get(topic, 0) <= offset < ends.get(topic, 0):
-            return f"{shard.name}: {topic}@{offset} is decided outside of {shard.positions.get(topic,
-            0)}..{ends.get(topic, 0)}"
+        start, end = shard.positions.get(topic, 0), ends.get(topic, 0)
+        if offset >= 0 and not start <= offset < end:
+            return f"{shard.name}: {topic}@{offset} is decided outside of {start}..{end}"
     return None
 
 
@@ -390,10 +427,13 @@ def page_keeps_its_links(at: Moment, event: Event) -> str | None:
         return f"{event.url}: the server said {served.answer.status}, the result {result.status}"
     if served.page is None or event.reason is R.NOT_MODIFIED:
         return None
-    lost = [k.identity for k in served.page.links if k.identity != event.url and k.identity not in at.ledger.discovered]
+    lost = [
+        k.identity
+        for k in served.page.links
+        if k.identity != event.url and k.identity not in at.ledger.discovered
+    ]
     return f"{event.url} is fetched, but its links are lost: {lost}" if lost else None
 
 
 DECISIONS.append(Invariant("page_keeps_its_links", 0, page_keeps_its_links))
 BATCHES = (("each_input_once_in_order", 0, whole_batch),)
-

@@ -109,8 +109,12 @@ class ShardNote:
     results: dict[int, FetchResult] = field(default_factory=dict[int, FetchResult])
     verdicts: dict[int, ContentVerdict] = field(default_factory=dict[int, ContentVerdict])
     paused: bool = False
-    blocks: dict[tuple[ScopeKind, str], PolicyAct] = field(default_factory=dict[tuple[ScopeKind, str], PolicyAct])
-    pauses: dict[tuple[ScopeKind, str], PolicyAct] = field(default_factory=dict[tuple[ScopeKind, str], PolicyAct])
+    blocks: dict[tuple[ScopeKind, str], PolicyAct] = field(
+        default_factory=dict[tuple[ScopeKind, str], PolicyAct]
+    )
+    pauses: dict[tuple[ScopeKind, str], PolicyAct] = field(
+        default_factory=dict[tuple[ScopeKind, str], PolicyAct]
+    )
     gaps: dict[str, int] = field(default_factory=dict[str, int])
     clocks: dict[str, HostClock] = field(default_factory=dict[str, HostClock])
 
@@ -195,7 +199,9 @@ class Ledger:
                 identity = identity_of(url)
                 self.discovered[identity] = min(event.depth, self.discovered.get(identity, event.depth))
 
-    def result_of(self, shard: ShardNote, event: Transition | HostTransition | RobotsPolicy) -> FetchResult | None:
+    def result_of(
+        self, shard: ShardNote, event: Transition | HostTransition | RobotsPolicy
+    ) -> FetchResult | None:
         """The result that caused a decision."""
         if event.cause_topic != Topic.FETCH_RESULTS:
             return None
@@ -230,30 +236,55 @@ class Ledger:
             self.seeded_hosts.add(host)
         if note.state is State.LEASED and event.to_state is not State.LEASED:
             result = self.result_of(shard, event)
-            tried = event.to_state is not State.ELIGIBLE or event.reason in (Reason.LEASE_EXPIRED, Reason.REDIRECTED)
+            tried = event.to_state is not State.ELIGIBLE or event.reason in (
+                Reason.LEASE_EXPIRED,
+                Reason.REDIRECTED,
+            )
             tried = tried or event.cause_topic in ("start", "timer")
             note.tries += tried
             if result is not None:
                 self.accepted[result.event_id] = result
-                own = event.to_state in (State.DEFERRED, State.QUARANTINED) and _reason_of(result) not in NOT_OURS
+                own = (
+                    event.to_state in (State.DEFERRED, State.QUARANTINED)
+                    and _reason_of(result) not in NOT_OURS
+                )
                 note.failures += own
             if event.cause_topic != "claim":
                 self._give_back(host)
-        anew = event.to_state is State.ELIGIBLE and event.from_state is not State.LEASED and not event.attempts
+        anew = (
+            event.to_state is State.ELIGIBLE and event.from_state is not State.LEASED and not event.attempts
+        )
         if event.to_state is State.FETCHED or anew:
             note.tries = note.failures = 0
         if event.to_state is State.LEASED and event.from_state is State.ELIGIBLE and event.clock is not None:
             attempt = f"{shard.partition}-{event.owner_token}-{event.fence} {event.url}"
             self._lease(
-                LeaseNote(attempt, FetchKind.PAGE, host, event.url, event.origin_key, event.clock.address,
-                event.deadline_ms, event.fence)
+                LeaseNote(
+                    attempt,
+                    FetchKind.PAGE,
+                    host,
+                    event.url,
+                    event.origin_key,
+                    event.clock.address,
+                    event.deadline_ms,
+                    event.fence,
+                )
             )
         elif event.to_state is State.LEASED and event.from_state is State.LEASED:
             attempt = self.lease_of_host[host]
             self._lease(self.leases[attempt]._replace(deadline_ms=event.deadline_ms))
-        note.state, note.reason, note.fence, note.detail = event.to_state, event.reason, event.fence, event.detail
+        note.state, note.reason, note.fence, note.detail = (
+            event.to_state,
+            event.reason,
+            event.fence,
+            event.detail,
+        )
         note.deadline_ms, note.due_ms = event.deadline_ms, event.due_ms
-        if event.reason is Reason.REDIRECTED and event.to_state is State.ELIGIBLE and event.result is not None:
+        if (
+            event.reason is Reason.REDIRECTED
+            and event.to_state is State.ELIGIBLE
+            and event.result is not None
+        ):
             note.requested = event.result.location
         if event.clock is not None:
             shard.clocks[host] = event.clock
@@ -264,8 +295,16 @@ class Ledger:
             attempt = f"{shard.partition}-{event.owner_token}-{errand.fence} {errand.kind.value} {event.host}"
             address = event.clock.address if errand.kind is not FetchKind.RESOLVE else ""
             self._lease(
-                LeaseNote(attempt, errand.kind, event.host, errand.url, errand.origin_key, address,
-                errand.deadline_ms, errand.fence)
+                LeaseNote(
+                    attempt,
+                    errand.kind,
+                    event.host,
+                    errand.url,
+                    errand.origin_key,
+                    address,
+                    errand.deadline_ms,
+                    errand.fence,
+                )
             )
         elif event.event in (HostEvent.ERRAND_ENDED, HostEvent.ERRAND_EXPIRED, HostEvent.ERRAND_RELEASED):
             result = self.result_of(shard, event)
@@ -289,7 +328,11 @@ class Ledger:
         if not event.renewal and event.state is not RobotsState.UNREACHABLE:
             belief.text = event.text if event.state is RobotsState.RULES else None
             belief.had = True
-        belief.state, belief.expires_ms, belief.copy_until_ms = event.state, event.expires_ms, event.copy_until_ms
+        belief.state, belief.expires_ms, belief.copy_until_ms = (
+            event.state,
+            event.expires_ms,
+            event.copy_until_ms,
+        )
         if event.state is not RobotsState.UNREACHABLE:
             belief.delay_ms = event.crawl_delay_ms
 
@@ -317,12 +360,21 @@ class Ledger:
 
     def delay_ms(self, host: str) -> int:
         """The longest Crawl-delay among what is believed of a host's origins."""
-        return max((b.delay_ms for origin, b in self.beliefs.items() if split_origin(origin)[1] == host), default=0)
+        return max(
+            (b.delay_ms for origin, b in self.beliefs.items() if split_origin(origin)[1] == host), default=0
+        )
 
 
-def _covered(acts: dict[tuple[ScopeKind, str], PolicyAct], act: PolicyAct, origin_key: str, site: str) -> bool:
+def _covered(
+    acts: dict[tuple[ScopeKind, str], PolicyAct], act: PolicyAct, origin_key: str, site: str
+) -> bool:
     host = split_origin(origin_key)[1]
-    scopes = ((ScopeKind.CRAWL, ""), (ScopeKind.SITE, site), (ScopeKind.HOST, host), (ScopeKind.ORIGIN, origin_key))
+    scopes = (
+        (ScopeKind.CRAWL, ""),
+        (ScopeKind.SITE, site),
+        (ScopeKind.HOST, host),
+        (ScopeKind.ORIGIN, origin_key),
+    )
     return any(acts.get(scope) is act for scope in scopes)
 
 

@@ -109,12 +109,16 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._dead = True
         events._set_running_loop(self)
         try:
-            for task in sorted(asyncio.all_tasks(self), key=lambda t: int(t.get_name().rpartition("-")[2] or 0)):
+            for task in sorted(
+                asyncio.all_tasks(self), key=lambda t: int(t.get_name().rpartition("-")[2] or 0)
+            ):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 coro: Any = task.get_coro()
                 try:
                     coro.close()
-                except RuntimeError as error:  # a coroutine that waits while it is being ended is a bug of its own
+                except (
+                    RuntimeError
+                ) as error:  # a coroutine that waits while it is being ended is a bug of its own
                     self.failures.append(error)
         finally:
             events._set_running_loop(None)

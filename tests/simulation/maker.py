@@ -28,11 +28,32 @@ PATHS = (
     "/private/1", "/private/open/2", "/open/3", "/open/3.bin", "/4.bin", "/a;b", "/a//b", "/utm?utm_source=x", "/utm",
 )  # fmt: skip
 """Paths and queries that look alike and are not, and some that robots files speak of."""
-PATTERNS = ("/private", "/private/open", "/p", "/P1", "/open/", "/*.bin$", "/*.bin", "/d$", "/q?id=7", "/a", "/x",
-"/", "/*?", "/private/open/")
+PATTERNS = (
+    "/private",
+    "/private/open",
+    "/p",
+    "/P1",
+    "/open/",
+    "/*.bin$",
+    "/*.bin",
+    "/d$",
+    "/q?id=7",
+    "/a",
+    "/x",
+    "/",
+    "/*?",
+    "/private/open/",
+)
 FAILING = (Trouble.ERROR_500, Trouble.RESET, Trouble.CUT, Trouble.GARBAGE, Trouble.HANG, Trouble.STALL)
-OUTAGES = (Trouble.REFUSED, Trouble.NO_ROUTE, Trouble.CONNECT_HANG, Trouble.TLS, Trouble.RESET, Trouble.HANG,
-Trouble.ERROR_500)
+OUTAGES = (
+    Trouble.REFUSED,
+    Trouble.NO_ROUTE,
+    Trouble.CONNECT_HANG,
+    Trouble.TLS,
+    Trouble.RESET,
+    Trouble.HANG,
+    Trouble.ERROR_500,
+)
 LIES = ("no_type", "plain_gzip", "short_length", "gzip", "gzip_cut", "bomb", "header", "spaces")
 INTERNAL = (
     ("10.0.0.5",), ("127.0.0.1",), ("169.254.169.254",), ("::1",), ("::ffff:10.0.0.5",), ("20.1.2.3", "192.168.0.1"),
@@ -160,11 +181,19 @@ class _Maker:
             return self._redirect(url, own)
         if target != "/" and rng.random() < 0.12:
             return self._gone()
-        troubles = tuple(rng.choice(FAILING) for _ in range(rng.randint(1, 3))) if self.on(Weather.FAILING, 0.3) else ()
+        troubles = (
+            tuple(rng.choice(FAILING) for _ in range(rng.randint(1, 3)))
+            if self.on(Weather.FAILING, 0.3)
+            else ()
+        )
         if self.on(Weather.LIMITS, 0.25):
-            troubles = tuple(rng.choice((Trouble.LIMIT_429, Trouble.LIMIT_503)) for _ in range(rng.randint(1, 3)))
+            troubles = tuple(
+                rng.choice((Trouble.LIMIT_429, Trouble.LIMIT_503)) for _ in range(rng.randint(1, 3))
+            )
         if target != "/" and self.on(Weather.LYING, 0.15):
-            return Page(rng.choice((Kind.WRONG_TYPE, Kind.OVERSIZE)), lie=rng.choice(LIES[:2]), response_ms=slow)
+            return Page(
+                rng.choice((Kind.WRONG_TYPE, Kind.OVERSIZE)), lie=rng.choice(LIES[:2]), response_ms=slow
+            )
         if target != "/" and self.on(Weather.FAILING, 0.08):
             return Page(Kind.SICK, troubles=(rng.choice(FAILING),), response_ms=slow)
         return Page(
@@ -175,7 +204,9 @@ class _Maker:
 
     def _gone(self) -> Page:
         kind = self.rng.choice((Kind.MISSING, Kind.GONE, Kind.FORBIDDEN))
-        return Page(kind, status={Kind.MISSING: 404, Kind.GONE: 410}.get(kind, self.rng.choice((401, 403, 451))))
+        return Page(
+            kind, status={Kind.MISSING: 404, Kind.GONE: 410}.get(kind, self.rng.choice((401, 403, 451)))
+        )
 
     def _text(self, url: str) -> str:
         """Most texts are their own; some are those of other pages."""
@@ -185,7 +216,11 @@ class _Maker:
         rng = self.rng
         status = rng.choice((301, 302, 303, 307, 308))
         if rng.random() < 0.1:
-            return Page(Kind.BAD_REDIRECT, status=status, location=rng.choice(("", "http://", "mailto:a@b", "http://[x")))
+            return Page(
+                Kind.BAD_REDIRECT,
+                status=status,
+                location=rng.choice(("", "http://", "mailto:a@b", "http://[x")),
+            )
         targets = own if rng.random() < 0.5 else self.urls
         link = self._link(url, rng.choice(targets))
         return Page(Kind.REDIRECT, (link,), status=status, location=link.raw)
@@ -224,13 +259,17 @@ class _Maker:
             timeline = Timeline(self._answer(rng, host, origin))
             at = 0.0
             while Weather.ROBOTS in self.plan.weather and (at := at + self._while(rng)) < self.web.calm_s:
-                timeline.then(at, self._trouble(rng) if rng.random() < 0.4 else self._answer(rng, host, origin))
+                timeline.then(
+                    at, self._trouble(rng) if rng.random() < 0.4 else self._answer(rng, host, origin)
+                )
             if not timeline.last().healthy and rng.random() < 0.9:
                 timeline.then(self.web.calm_s, self._answer(rng, host, origin))
             host.robots[origin] = timeline
 
     def _answer(self, rng: Random, host: Host, origin: str) -> RobotsAnswer:
-        cache = rng.choice(("", "max-age=60", "max-age=400", "no-cache", 'public, max-age="300"', "max-age=soon"))
+        cache = rng.choice(
+            ("", "max-age=60", "max-age=400", "no-cache", 'public, max-age="300"', "max-age=soon")
+        )
         if Weather.ROBOTS_REDIRECT in self.plan.weather and rng.random() < 0.5:
             return self._elsewhere(rng, host, origin, cache)
         if rng.random() < 0.25:
@@ -245,8 +284,9 @@ class _Maker:
     def _elsewhere(self, rng: Random, host: Host, origin: str, cache: str) -> RobotsAnswer:
         """A robots file behind one to six redirects; some go round in a circle."""
         end: RobotsAnswer = (
-            RobotsAnswer(make_robots(rng, delay=True),
-            cache_control=cache) if rng.random() < 0.8 else RobotsAnswer(status=404)
+            RobotsAnswer(make_robots(rng, delay=True), cache_control=cache)
+            if rng.random() < 0.8
+            else RobotsAnswer(status=404)
         )
         hops, name = rng.choice((1, 1, 1, 2, 2, 3, 5, 6)), host.name
         where = ""
@@ -273,7 +313,9 @@ def make_robots(rng: Random, *, delay: bool) -> RobotsFile:
     named = rng.random() < 0.5
     if named:
         lines += ["User-agent: *", "Disallow: /", ""]
-    lines.append(f"User-agent: {rng.choice((TOKEN, TOKEN.upper(), TOKEN + '/2.0'))}" if named else "user-agent : *")
+    lines.append(
+        f"User-agent: {rng.choice((TOKEN, TOKEN.upper(), TOKEN + '/2.0'))}" if named else "user-agent : *"
+    )
     lines += [f"{'Allow' if rule.allow else 'Disallow'}: {rule.pattern}" for rule in rules]
     lines += [f"Crawl-delay: {delay_ms / 1_000:g}"] if delay_ms else []
     lines += ["Disallow:"] if not rules else []
@@ -284,5 +326,8 @@ def make_robots(rng: Random, *, delay: bool) -> RobotsFile:
 
 def html_of(page: Page, text: str) -> str:
     """A page as its server writes it."""
+    said = html.escape(text)
     anchors = "".join(f'<a href="{html.escape(link.raw)}">to</a>\n' for link in page.links)
-    return f"<!doctype html><html><head><title>{html.escape(text)}</title></head><body><p>{html.escape(text)}</p>{anchors}</body></html>"
+    return (
+        f"<!doctype html><html><head><title>{said}</title></head><body><p>{said}</p>{anchors}</body></html>"
+    )

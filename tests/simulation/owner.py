@@ -81,10 +81,18 @@ class SimHost(EmbeddedHost):
 
     def _shard(self, role: Role, partition: int, count: int) -> Shard:
         name = shard_name(role, partition)
-        store = SimStore(self._of.disk.store(name), self._of.damage, lambda: self._of.committed(self._of, name))
+        store = SimStore(
+            self._of.disk.store(name), self._of.damage, lambda: self._of.committed(self._of, name)
+        )
         partitions = self.partitions if role is Role.FRONTIER else count
         return Shard(
-            store, role, partition, partitions, clock=self.clock, owner=self.owner, settings=self.config.settings
+            store,
+            role,
+            partition,
+            partitions,
+            clock=self.clock,
+            owner=self.owner,
+            settings=self.config.settings,
         )
 
 
@@ -108,7 +116,9 @@ class Owner:
         self.damage = Damage(lambda: scheduler.now, scheduler.block)
         config = Config(
             settings=plan.settings(),
-            options=Options(fetch=Fetch(slots=SLOTS), log=Log(partitions=plan.partitions, commit_delay_ms=20)),
+            options=Options(
+                fetch=Fetch(slots=SLOTS), log=Log(partitions=plan.partitions, commit_delay_ms=20)
+            ),
         )
         self.host = SimHost(self, config)
         self.archive = Archive(

@@ -148,7 +148,9 @@ class Servers:
         host, now = self.web.hosts[served.host], self.now()
         names = host.names.at(now)
         moved = served.address not in names.addresses
-        if moved and not (host.keeps_old_address and any(served.address in n.addresses for n in host.names.all())):
+        if moved and not (
+            host.keeps_old_address and any(served.address in n.addresses for n in host.names.all())
+        ):
             return Answer(trouble=Trouble.REFUSED)
         trouble = host.trouble.at(now)
         if trouble is not None and trouble not in LIMITING:
@@ -199,7 +201,9 @@ class Servers:
         text, meant_ms, at_s = self._retry_after()
         headers = [("Retry-After", text)] if text is not None else []
         status = 429 if trouble is Trouble.LIMIT_429 else 503
-        return page_answer(status, "text/html", b"not now", 10, headers)._replace(retry_ms=meant_ms, retry_at_s=at_s)
+        return page_answer(status, "text/html", b"not now", 10, headers)._replace(
+            retry_ms=meant_ms, retry_at_s=at_s
+        )
 
     def _retry_after(self) -> tuple[str | None, int | None, float | None]:
         """(header or None, what it means as a wait in ms, or as a moment; neither: nothing usable)."""
@@ -304,4 +308,3 @@ def unchanged(answer: Answer, etag: str) -> Answer:
     if etag and f"ETag: {etag}\r\n".encode() in answer.head and answer.status == 200:
         return Answer(f"HTTP/1.1 304 X\r\nETag: {etag}\r\n\r\n".encode(), b"", 304, answer.first_byte_ms)
     return answer
-

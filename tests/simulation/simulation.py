@@ -154,8 +154,15 @@ class Simulation:
         number = next(self._numbers)
         seeds = [seed for seed in self.web.seeds if seed not in self.ledger.urls]
         owner = Owner(
-            number, self.plan, self.scheduler, self.disk, self.servers, lambda: self.wall_s(), self._committed,
-            self.post, seeds
+            number,
+            self.plan,
+            self.scheduler,
+            self.disk,
+            self.servers,
+            lambda: self.wall_s(),
+            self._committed,
+            self.post,
+            seeds,
         )
         owner.tick_s = 3.0 if self.calm else 0.5
         owner.damage.dies_in, self.dies_in = self.dies_in, 0
@@ -240,17 +247,30 @@ class Simulation:
     def _committed(self, owner: Owner, name: str) -> None:
         """A transaction of a shard's store was committed."""
         role, _, partition = name.partition("-")
-        self.check_commit(self.ledger.shard(name, shard_runner.Role(role), int(partition)), replaced=owner.replaced,
-        owner=owner)
+        self.check_commit(
+            self.ledger.shard(name, shard_runner.Role(role), int(partition)),
+            replaced=owner.replaced,
+            owner=owner,
+        )
 
     def check_commit(self, shard: ShardNote, *, replaced: bool, owner: Owner | None) -> None:
         """Read what is new in a shard's log, and judge it."""
         commit = self.ledger.read(shard, self.disk.store(shard.name))
         at = invariants.Moment(
-            self.ledger, self.servers, self.web, self.settings, commit, replaced, self.disk.files.durable_bytes
+            self.ledger,
+            self.servers,
+            self.web,
+            self.settings,
+            commit,
+            replaced,
+            self.disk.files.durable_bytes,
         )
         if replaced and owner is not None:
-            self.broken("stale_owner_writes_nothing", 10, f"owner {owner.number} was replaced, but commits to {shard.name}")
+            self.broken(
+                "stale_owner_writes_nothing",
+                10,
+                f"owner {owner.number} was replaced, but commits to {shard.name}",
+            )
         for name, number, check in invariants.BATCHES:
             wrong = check(at)
             if wrong is not None:
@@ -325,8 +345,11 @@ class Simulation:
         whole = self._whole()
         if self.scheduler.now > self.plan.chaos_s + CALM_S_MAX:
             late = [url for url, n in self.ledger.urls.items() if not ending.is_settled(whole, url, n)]
-            self.broken("everything_reachable_is_fetched", 0,
-            f"after {CALM_S_MAX:.0f} s of calm these still wait: {late[:5]}")
+            self.broken(
+                "everything_reachable_is_fetched",
+                0,
+                f"after {CALM_S_MAX:.0f} s of calm these still wait: {late[:5]}",
+            )
             return True
         return all(ending.is_settled(whole, url, note) for url, note in self.ledger.urls.items())
 

@@ -10,21 +10,17 @@ ones; the fetchers are scripted (`support/web.py`) and write what the real ones 
 discoveries, fetch-result. Time moves only when the test (or `run`) moves it.
 """
 
-import hashlib
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count as counter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
-
-from msgspec.structs import replace
+from typing import Any, Self
 
 from frontlog.avro.codec import Undecodable, decode, encode
-from frontlog.avro.enums import FetchKind, Reason, SourceKind, State, Topic
-from frontlog.avro.events import BodyRef, Candidate, Control, Discovery, Event, FetchResult, ParseFacts
+from frontlog.avro.enums import FetchKind, SourceKind, State, Topic
+from frontlog.avro.events import Control, Event, FetchResult
 from frontlog.fetch.archive import Archive
-from frontlog.fetch.warc import build_exchange
 from frontlog.processors import canonical
 from frontlog.processors.control import seed_discovery
 from frontlog.processors.leased import Lease
@@ -41,12 +37,11 @@ from frontlog.streams.batching import Done, Offered
 from frontlog.streams.records import Record
 from frontlog.streams.shard import Shard
 from frontlog.streams.topics import OUTBOX, Role, shard_name
-from support.web import TTL_MS, Page, Robots, Web
-from support.web import Request as WebRequest
+from support.fetcher import Answered, answer
+from support.web import Web
 
 START_MS = 1_790_000_000_000
 ROUNDS_MAX = 1_000_000
-EXCHANGE_IDS = "driver"
 
 
 class ManualClock:
@@ -60,14 +55,6 @@ class ManualClock:
 
     def advance(self, ms: int) -> None:
         self.at_ms += ms
-
-
-class Answered(NamedTuple):
-    """What came of one lease: inputs in the order in which they are written, the result last."""
-
-    candidate: Candidate | None
-    discoveries: list[Discovery]
-    result: FetchResult
 
 
 class Driver:
@@ -290,96 +277,7 @@ class Driver:
 
     def answer(self, lease: Lease) -> Answered:
         """What the scripted web says to a lease, as the fetcher would put it."""
-        now_ms = self.clock.at_ms
-        base = FetchResult(
-            event_id=f"{lease.partition}-{lease.kind.value}-{lease.fence}-{lease.url}", kind=lease.kind,
-            origin_key=lease.origin_key, host=lease.host, url=lease.url, requested=lease.requested, fence=lease.fence,
-            asker=lease.asker, policy_version=lease.policy_version, started_ms=now_ms, ended_ms=now_ms,
-            address=lease.address, reason=Reason.OK, chain=lease.chain,
-        )  # fmt: skip
-        if lease.kind is FetchKind.RESOLVE:
-            return Answered(None, [], self._looked_up(base, lease))
-        said = self.web.answer(lease, now_ms)
-        ended_ms = now_ms + said.ms
-        self.web.requests.append(
-            WebRequest(lease.kind, lease.host, lease.address, lease.requested, now_ms, ended_ms)
-        )
-        timed = replace(
-            base, first_byte_ms=said.ms, total_ms=said.ms, ended_ms=ended_ms, status=said.status,
-            location=said.location,
-        )  # fmt: skip
-        if isinstance(said, Robots):
-            text = said.text if 200 <= said.status < 300 else b""
-            return Answered(None, [], replace(timed, robots_txt=text, cache_control=said.cache_control))
-        return self._page(replace(timed, retry_after=said.retry_after, etag=said.etag), said, lease)
-
-    def _looked_up(self, base: FetchResult, lease: Lease) -> FetchResult:
-        address = self.web.address_of(lease.host)
-        if not address:
-            return replace(base, reason=Reason.DNS_FAILED, detail="no such name")
-        return replace(base, address=address, addresses=(address,), ttl_ms=TTL_MS)
-
-    def _page(self, result: FetchResult, said: Page, lease: Lease) -> Answered:
-        if said.reason is not Reason.OK:
-            return Answered(None, [], replace(result, status=0, reason=said.reason))
-        result = replace(result, content_type=said.content_type, body=self._archived(result, said))
-        if said.location:
-            chain = (*lease.chain, lease.requested)
-            targets = self._discoveries(result, (said.location,), lease.depth, SourceKind.REDIRECT, chain)
-            return Answered(None, targets, result)
-        if said.status != 200:
-            return Answered(None, [], result)
-        body = said.text.encode()
-        text_hash = hashlib.sha256(" ".join(said.text.split()).encode()).digest()
-        links = self._discoveries(result, said.links, lease.depth + 1, SourceKind.PAGE, ())
-        parse = ParseFacts(
-            title=said.title, words=len(said.text.split()), links_out=len(said.links), quality="clean",
-            text_sha256=text_hash,
-        )  # fmt: skip
-        body_hash = hashlib.sha256(body).digest()
-        candidate = Candidate(
-            event_id=result.event_id, origin_key=lease.origin_key, partition=lease.partition, url=lease.url,
-            requested=lease.requested, fence=lease.fence, fetched_ms=result.started_ms, status=result.status,
-            content_type=said.content_type, body=result.body, body_sha256=body_hash, text_sha256=text_hash,
-            words=parse.words, title=said.title, links_out=parse.links_out,
-        )  # fmt: skip
-        counted = replace(
-            result, wire_bytes=len(body), decoded_bytes=len(body), body_sha256=body_hash, parse=parse
-        )
-        return Answered(candidate, links, counted)
-
-    def _archived(self, result: FetchResult, said: Page) -> BodyRef | None:
-        if self._archive is None:
-            return None
-        host = result.requested.split("/")[2]
-        head = f"HTTP/1.1 {said.status} X\r\nContent-Type: {said.content_type}\r\n\r\n"
-        capture = build_exchange(
-            capture_id=f"{EXCHANGE_IDS} {result.event_id}", target_uri=result.requested,
-            started_ms=result.started_ms, ip_address=result.address,
-            request_head=f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode(),
-            response_head=head.encode(), body=said.text.encode(),
-        )  # fmt: skip
-        return self._archive.append(capture)
-
-    def _discoveries(
-        self, result: FetchResult, links: Sequence[str], depth: int, kind: SourceKind, chain: tuple[str, ...]
-    ) -> list[Discovery]:
-        """The links of a page, one event for each origin."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for link in links:
-            found = canonical.canonicalize(link, base=result.requested)
-            if isinstance(found, canonical.Identity):
-                groups.setdefault(found.origin_key, []).append((found.requested, link))
-        return [
-            Discovery(
-                event_id=f"links {result.event_id} {origin_key}", origin_key=origin_key, source_kind=kind,
-                source_url=result.url, at_ms=result.ended_ms, depth=depth, priority=2, parts=1, chain=chain,
-                urls=tuple(url for url, _ in group),
-                raws=tuple("" if raw == url else raw for url, raw in group),
-                anchors=tuple(f"to {n}" for n in range(len(group))), rels=("",) * len(group),
-            )
-            for origin_key, group in groups.items()
-        ]  # fmt: skip
+        return answer(self.web, lease, self.clock.at_ms, self._archive)
 
     # --- records out ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Faults planted for `verify`: a table of them, filled by `faults_machines.py` and `faults_forged.py`."""
+"""Faults planted for `verify`: a table of them, filled by `faults_machines.py`, `faults_flow.py` and `faults_forged.py`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,3 +39,12 @@ def fault(check: str, *, forged: bool, deep: bool = False, alone: bool = True) -
         return plant
 
     return enter
+
+
+def always(value: object) -> Callable[..., object]:
+    """A function that says the same whatever it is asked."""
+
+    def say(*_: object) -> object:
+        return value
+
+    return say

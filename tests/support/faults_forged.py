@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from frontlog.avro.codec import decode, encode
-from frontlog.avro.enums import Reason, State, Topic
+from frontlog.avro.enums import HostEvent, Reason, State, Topic
 from frontlog.avro.events import CursorMoved, Event, FetchResult, HostTransition, Reject, Transition
 from frontlog.replay.folder import shards_of
 from frontlog.state import head as heads
@@ -17,7 +17,7 @@ from frontlog.state.rows import UrlRow
 from frontlog.streams.embedded_log import EmbeddedLog
 from frontlog.streams.records import NewRecord
 from frontlog.streams.topics import TOPIC_IDS
-from support.faults import fault
+from support.faults import always, fault
 from support.forge import Forgery, forge
 
 Patch = pytest.MonkeyPatch
@@ -196,7 +196,7 @@ def a_move_that_starts_elsewhere(folder: Path, patch: Patch) -> None:
     """A URL leaves a state that it isn't in; the fold was bent not to mind."""
     from frontlog.processors import urls
 
-    patch.setattr(urls, "_check", lambda *_: None)
+    patch.setattr(urls, "_check", always(None))
 
     def edit(forged: Forgery) -> None:
         _, _, event = next(moves(forged, State.FETCHED))
@@ -245,7 +245,7 @@ def an_address_from_nowhere(folder: Path, _: Patch) -> None:
         clock = replace(event.clock, address="203.0.113.66", errand=None, in_flight=0)
         quiet = replace(
             event,
-            event=type(event.event).RESUMED,
+            event=HostEvent.RESUMED,
             clock=clock,
             errand=None,
             cause_topic="timer",

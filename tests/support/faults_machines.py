@@ -1,5 +1,8 @@
 """Machines that are wrong: each mutant of the code that decides, and the check that must find it in what it wrote."""
 
+# Mutants are made from within.
+# pyright: reportPrivateUsage=false
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,18 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from frontlog.avro.enums import Reason, State, Topic, Verdict
+from frontlog.avro.enums import Reason, State
 from frontlog.avro.events import (
-    ContentVerdict,
-    Discovery,
     FetchResult,
+    HostClock,
 )
 from frontlog.processors import (
-    canonical,
-    content,
     hosts,
-    inputs,
-    outputs,
     partition,
     policy,
     politeness,
@@ -30,11 +28,10 @@ from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.results import Ending
 from frontlog.processors.settings import Politeness, Scope, Settings
 from frontlog.state import keys
-from frontlog.state.digest import Digest
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
 from support.driver import Driver
-from support.faults import fault
+from support.faults import always, fault
 from support.web import Page, Robots, Web
 
 Patch = pytest.MonkeyPatch
@@ -137,9 +134,11 @@ def impatient_sweeper(folder: Path, patch: Patch) -> None:
 @fault("gaps", forged=False)
 def deaf_to_crawl_delay(folder: Path, patch: Patch) -> None:
     """The rest of a host forgets its Crawl-delay."""
-    patch.setattr(
-        politeness, "gap_ms", lambda clock, rules, response_ms: politeness.address_gap_ms(rules, response_ms)
-    )
+
+    def gap_ms(_clock: HostClock, rules: Politeness, response_ms: int) -> int:
+        return politeness.address_gap_ms(rules, response_ms)
+
+    patch.setattr(politeness, "gap_ms", gap_ms)
     web = pages(A, 3)
     web.robots[A] = Robots(b"User-agent: *\nCrawl-delay: 5\n")
     run(folder, web, f"{A}/")
@@ -149,14 +148,18 @@ def deaf_to_crawl_delay(folder: Path, patch: Patch) -> None:
 def half_the_gap(folder: Path, patch: Patch) -> None:
     """The rest is half as long as it must be."""
     whole = politeness.address_gap_ms
-    patch.setattr(politeness, "address_gap_ms", lambda rules, response_ms: whole(rules, response_ms) // 2)
+
+    def half(rules: Politeness, response_ms: int) -> int:
+        return whole(rules, response_ms) // 2
+
+    patch.setattr(politeness, "address_gap_ms", half)
     run(folder, pages(A, 4), f"{A}/")
 
 
 @fault("gaps", forged=False)
 def deaf_to_retry_after(folder: Path, patch: Patch) -> None:
     """A host's wish for rest is not heard."""
-    patch.setattr(politeness, "retry_after_ms", lambda *_: 1)
+    patch.setattr(politeness, "retry_after_ms", always(1))
     web = pages(A, 3)
     web.pages[f"{A}/1"] = Page(status=429, retry_after="30")
     run(folder, web, f"{A}/")
@@ -171,15 +174,18 @@ def two_at_a_time(folder: Path, patch: Patch) -> None:
         free = replace(row, in_flight=0) if not row.errand else row
         return honest(tables, host, free)
 
+    def resting(clock: HostClock, now_ms: int) -> bool:
+        return clock.address_next_ms > now_ms
+
     patch.setattr(hosts, "ready_at_ms", ready_at_ms)
-    patch.setattr(politeness, "address_busy", lambda clock, now_ms: clock.address_next_ms > now_ms)
+    patch.setattr(politeness, "address_busy", resting)
     run(folder, pages(A, 3, ms=2_000), f"{A}/")
 
 
 @fault("addresses", forged=False)
 def an_address_for_everyone(folder: Path, patch: Patch) -> None:
     """Hosts of one address do not wait for each other."""
-    patch.setattr(politeness, "address_busy", lambda *_: False)
+    patch.setattr(politeness, "address_busy", always(False))
     web = pages(A, 3, ms=300)
     web.pages |= pages(B, 3, ms=300).pages
     web.addresses = {"a.example": "198.51.100.7", "www.a.example": "198.51.100.7"}
@@ -211,7 +217,7 @@ def robots_for_life(folder: Path, patch: Patch) -> None:
         crawl.run()
         from frontlog.processors import claims
 
-        patch.setattr(claims._Turn, "_robots_wanted", lambda *_: False)
+        patch.setattr(claims._Turn, "_robots_wanted", always(False))
         crawl.clock.advance(90_000_000)
         crawl.seed(f"{A}/new")
         crawl.run(until_ms=crawl.clock.at_ms + 60_000)
@@ -220,7 +226,7 @@ def robots_for_life(folder: Path, patch: Patch) -> None:
 @fault("operators", forged=False)
 def block_ignored(folder: Path, patch: Patch) -> None:
     """A block is logged and not heeded."""
-    patch.setattr(policy, "blocked_by", lambda *_: "")
+    patch.setattr(policy, "blocked_by", always(""))
     with Driver(folder, partitions=PARTITIONS, web=pages(A, 4), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run(until_ms=crawl.clock.at_ms + 3_000)
@@ -231,7 +237,7 @@ def block_ignored(folder: Path, patch: Patch) -> None:
 @fault("operators", forged=False)
 def pause_ignored(folder: Path, patch: Patch) -> None:
     """A pause is logged and not heeded."""
-    patch.setattr(policy, "paused_by", lambda *_: False)
+    patch.setattr(policy, "paused_by", always(False))
     with Driver(folder, partitions=PARTITIONS, web=pages(A, 4), settings=QUICK) as crawl:
         crawl.seed(f"{A}/")
         crawl.run(until_ms=crawl.clock.at_ms + 3_000)
@@ -242,7 +248,7 @@ def pause_ignored(folder: Path, patch: Patch) -> None:
 @fault("scope", forged=False)
 def no_scope(folder: Path, patch: Patch) -> None:
     """Links to other hosts are followed."""
-    patch.setattr(scope, "outside", lambda *_: "")
+    patch.setattr(scope, "outside", always(""))
     web = pages(A, 1)
     web.pages[f"{A}/0"] = Page(text="away", links=(f"{B}/",))
     settings = Settings(scope=Scope(mode="host"), politeness=QUICK.politeness)
@@ -260,134 +266,3 @@ def old_versions(folder: Path, patch: Patch) -> None:
 
     patch.setattr(policy, "standing", standing)
     run(folder, pages(A, 2), f"{A}/")
-
-
-# --- inputs and outputs ------------------------------------------------------------------------------------------
-
-
-@fault("lost", forged=False)
-def a_result_overlooked(folder: Path, patch: Patch) -> None:
-    """One result is taken and nothing comes of it."""
-    honest = results.decide
-    dropped: list[str] = []
-
-    def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
-        if result.url == f"{A}/1" and dropped in ([], [result.event_id]):
-            dropped[:] = [result.event_id]
-            return Decided()
-        return honest(view, result, ctx)
-
-    patch.setattr(results, "decide", decide)
-    run(folder, pages(A, 3), f"{A}/")
-
-
-@fault("lost", forged=False)
-def a_link_overlooked(folder: Path, patch: Patch) -> None:
-    """A link is taken and does not become known."""
-    from frontlog.processors import discoveries
-
-    honest = discoveries._one
-
-    def one(*args: Any) -> Decided | None:
-        found = next(arg for arg in args if isinstance(arg, canonical.Identity))
-        return None if found.identity.endswith("/1") else honest(*args)
-
-    patch.setattr(discoveries, "_one", one)
-    run(folder, pages(A, 3), f"{A}/")
-
-
-@fault("routing", forged=False)
-def everything_is_ours(folder: Path, patch: Patch) -> None:
-    """An input that came to a wrong partition is decided there."""
-    patch.setattr(inputs, "home", lambda *_: None)
-    with Driver(folder, partitions=PARTITIONS, web=pages(A, 2), settings=QUICK) as crawl:
-        crawl.seed(f"{A}/")
-        found = next(one for one in _offered(crawl) if isinstance(one, Discovery))
-        away = (crawl.partition_of(f"{A}:80") + 1) % crawl.partitions
-        crawl.pipe(Topic.DISCOVERIES, found, away)
-        crawl.step(0)
-
-
-def _offered(crawl: Driver) -> Iterator[object]:
-    """What waits to be decided."""
-    for shard in crawl.shards.values():
-        for waiting in shard._offered:
-            yield waiting.offered.event
-
-
-@fault("outputs", forged=False)
-def given_out_though_blocked(folder: Path, patch: Patch) -> None:
-    """A page that was blocked while content looked at it is given out."""
-    patch.setattr(outputs, "WITHHELD", frozenset[State]())
-    with Driver(folder, partitions=PARTITIONS, web=pages(A, 1), settings=QUICK) as crawl:
-        crawl.seed(f"{A}/")
-        crawl.run(until_ms=crawl.clock.at_ms + 1_010)
-        crawl.control(BLOCK, crawl.partition_of(f"{A}:80"))
-        crawl.run(until_ms=crawl.clock.at_ms + 30_000)
-
-
-@fault("outputs", forged=False)
-def not_given_out(folder: Path, patch: Patch) -> None:
-    """A document is accepted and kept to ourselves."""
-    honest = outputs.decide
-
-    def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
-        return Decided() if event.candidate.url == f"{A}/0" else honest(view, event, ctx)
-
-    patch.setattr(outputs, "decide", decide)
-    run(folder, pages(A, 2), f"{A}/")
-
-
-@fault("removed", forged=False)
-def not_taken_back(folder: Path, patch: Patch) -> None:
-    """Pages of a host that was blocked are not taken back."""
-    patch.setattr(outputs, "removed", lambda *_: [])
-    with Driver(folder, partitions=PARTITIONS, web=pages(A, 2), settings=QUICK) as crawl:
-        crawl.seed(f"{A}/")
-        crawl.run()
-        crawl.control(BLOCK, crawl.partition_of(f"{A}:80"))
-        crawl.run(until_ms=crawl.clock.at_ms + 30_000)
-
-
-@fault("documents", forged=False)
-def every_text_is_new(folder: Path, patch: Patch) -> None:
-    """Content sees no duplicates."""
-    patch.setattr(content, "_verdict", lambda *_: (Verdict.NEW, ""))
-    web = pages(A, 2)
-    web.pages[f"{A}/1"] = web.pages[f"{A}/0"]
-    run(folder, web, f"{A}/")
-
-
-@fault("answers", forged=False)
-def content_keeps_silent(folder: Path, patch: Patch) -> None:
-    """A document is decided and the page's owner never told."""
-    honest = content.decide
-
-    def decide(*args: Any) -> Decided:
-        decided = honest(*args)
-        return Decided(decisions=decided.decisions)
-
-    patch.setattr(content, "decide", decide)
-    run(folder, pages(A, 1), f"{A}/")
-
-
-@fault("digests", forged=False)
-def digests_left_behind(folder: Path, patch: Patch) -> None:
-    """A row changes and its table's digest doesn't. (The build that verifies is whole.)"""
-    with patch.context() as only:
-        only.setattr(Digest, "remove", lambda *_: None)
-        run(folder, pages(A, 1), f"{A}/")
-
-
-@fault("times", forged=False)
-def back_in_time(folder: Path, patch: Patch) -> None:
-    """A clock that goes back takes the log back with it."""
-    from frontlog.streams import shard
-
-    with Driver(folder, partitions=PARTITIONS, web=pages(A, 3), settings=QUICK) as crawl:
-        crawl.seed(f"{A}/")
-        crawl.run()
-        patch.setattr(shard, "max", lambda now, _last: now, raising=False)
-        crawl.clock.advance(-1_000)
-        crawl.seed(f"{A}/again")
-        crawl.step(0)
