@@ -6,6 +6,11 @@ SHELL := /bin/sh
 
 ARGS ?=
 PYTHON ?=
+# Of the measurements: pages to crawl, hosts of the synthetic web, kills, URLs that a frontier knows already.
+PAGES ?= 20000
+HOSTS ?= 300
+N ?= 20
+KNOWN ?= 1000000
 # A URL is passed on as it was typed: make expands no `$` in it and the shell sees it only in quotes.
 override URL := $(value URL)
 OUT ?=
@@ -13,13 +18,14 @@ export URL OUT PYTHON
 
 BIN := .venv/bin
 
-.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel
+.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  make crawl URL=https://example.com/ ARGS='--max-pages 100'     into crawls/example.com, or OUT=folder"
 	@echo "  make test ARGS='-k robots'"
+	@echo "  make bench PAGES=100000 HOSTS=1000 ARGS=--no-steps      make kills N=20"
 
 # --- the environment -------------------------------------------------------------------------------------------------
 
@@ -83,3 +89,17 @@ docs: .venv/dev.stamp ## write the generated pages of docs/reference again
 clean: ## remove what make made; crawls stay
 	rm -rf .venv .venv.lock build dist frontlog.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find avro bench fetch frontlog processors replay state streams tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# --- measuring: bench/README.md --------------------------------------------------------------------------------------
+
+bench: .venv/run.stamp ## crawl the synthetic web with everything on, and say what it costs; PAGES=, HOSTS=
+	$(BIN)/python -m bench.run --pages $(PAGES) --hosts $(HOSTS) $(ARGS)
+
+bench-micro: .venv/run.stamp ## what single steps cost: links, decisions, rebuilding, codecs; KNOWN=
+	$(BIN)/python -m bench.micro --known $(KNOWN) $(ARGS)
+
+bench-peers: .venv/run.stamp ## other crawlers on the same web in the same run; PAGES=, HOSTS=
+	$(BIN)/python -m bench.peers --pages $(PAGES) --hosts $(HOSTS) $(ARGS)
+
+kills: .venv/run.stamp ## kill a crawl N times at random moments, fill its disk, and judge what it comes to; N=
+	$(BIN)/python -m bench.kills --n $(N) $(ARGS)

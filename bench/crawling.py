@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from frontlog.avro.enums import Topic
+from frontlog.config import parse_value
 from frontlog.replay.folder import open_shard, shards_of
 from frontlog.state.catalogue import LOG
 
@@ -21,6 +22,12 @@ def crawl_arguments(folder: Path, seeds: Path, pages: int, settings: Sequence[st
     found += ["--allow-addresses", "127.0.0.0/8", "--contact", "bench@example.org"]
     found += ["--max-pages", str(pages)] if pages else []
     return found + [word for one in settings for word in ("--set", one)]
+
+
+def deciding(settings: Sequence[str]) -> dict[str, object]:
+    """What those arguments set, by name: for a folder that is made before the crawl."""
+    named = dict(one.split("=", 1) for one in settings)
+    return {"scope.mode": "any", **{name: parse_value(value) for name, value in named.items()}}
 
 
 class Said(NamedTuple):
@@ -59,6 +66,9 @@ class Stored(NamedTuple):
     tables_bytes: int
     records: dict[str, int]
     urls: int
+
+
+NOTHING = Stored(0, 0, 0, {}, 0)
 
 
 def stored(folder: Path) -> Stored:

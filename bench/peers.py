@@ -196,9 +196,8 @@ def run(options: argparse.Namespace, scratch: Path) -> None:
         seeds = scratch / "seeds.txt"
         seeds.write_text("\n".join(server.web.seeds()) + "\n", encoding="utf-8")
         place = Place(server, scratch, hold[1])
-        print(
-            "| crawler | pages | CPU ms/page | pages/s | anonymous MB | mapped MB | server ms/page |\n|---|---|---|---|---|---|---|"
-        )
+        print("| crawler | pages | CPU ms/page | pages/s | anonymous MB | mapped MB | server ms/page |")
+        print("|---|---|---|---|---|---|---|", flush=True)
         for number in range(options.repeats):
             for name in options.peers:
                 try:

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import measure
-from bench.crawling import FRONTLOG, UNLIMITED, crawl_arguments, said, stored
+from bench.crawling import FRONTLOG, NOTHING, UNLIMITED, Stored, crawl_arguments, deciding, said, stored
+from bench.known import fill_folder
 from bench.synthweb import ROOT, Missing, Report, Server, Web, Window, report, window
 
 RESULTS = ROOT / "bench" / "results" / "frontlog.jsonl"
@@ -41,13 +42,15 @@ class Place(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One crawl, measured. `machine_s`: processor seconds of the whole machine meanwhile, `server_s` of the server."""
+    """One crawl, measured. `before`: what the folder held; `machine_s`: processor seconds of the whole machine
+    meanwhile, `server_s` of the server."""
 
     ended: measure.Ended
     window: Window
     report: Report
     summary: dict[str, Any]
     folder: Path
+    before: Stored
     machine_s: float
     server_s: float
 
@@ -58,10 +61,21 @@ class Measured(NamedTuple):
 
 
 def crawl(
-    place: Place, name: str, pages: int, settings: Sequence[str], program: Sequence[str] = FRONTLOG
+    place: Place,
+    name: str,
+    pages: int,
+    settings: Sequence[str],
+    *,
+    program: Sequence[str] = FRONTLOG,
+    known: int = 0,
 ) -> Measured:
-    """Crawl into a new folder and measure. Raises Missing with what the crawl said when it failed."""
+    """Crawl into a new folder, which knows `known` URLs already, and measure. Raises Missing with what it said when the crawl
+    failed."""
     folder = place.folder / name
+    before = NOTHING
+    if known:
+        fill_folder(folder, known, deciding(settings))
+        before = stored(folder)
     seeds = place.folder / "seeds.txt"
     seeds.write_text("\n".join(place.server.web.seeds()) + "\n", encoding="utf-8")
     log = place.server.rotate(name)
@@ -75,13 +89,13 @@ def crawl(
     if ended.code != 0 or summary is None:
         raise Missing(f"the crawl ended with code {ended.code}:\n{said(out).other[-4_000:]}")
     place.server.settled(log)
-    return Measured(ended, window(log), report(log), summary, folder, machine_s, server_s)
+    return Measured(ended, window(log), report(log), summary, folder, before, machine_s, server_s)
 
 
 def row_of(found: Measured) -> dict[str, Any]:
     """The figures of a crawl. Times in ms or s, sizes in bytes or MB (10^6), as the names say."""
     ended, pages, summary = found.ended, found.window.pages, found.summary
-    disk = stored(found.folder)
+    disk, before = stored(found.folder), found.before
     commits, flushes = summary["batches_run"], summary["flushes_run"]
     durable = summary["durability"] == "fsync"
     return {
@@ -95,9 +109,10 @@ def row_of(found: Measured) -> dict[str, Any]:
         "cpu_by_process_s": {name: round(s, 2) for name, s in sorted(ended.by_process.items())},
         "anonymous_mb_max": ended.peak_anonymous_mb(),
         "mapped_mb_max": ended.peak_mapped_mb(),
-        "log_bytes_page": disk.log_table_bytes / pages,
-        "tables_bytes_page": disk.tables_bytes / pages,
-        "store_file_bytes_page": disk.log_bytes / pages,
+        "log_bytes_page": (disk.log_table_bytes - before.log_table_bytes) / pages,
+        "tables_bytes_page": (disk.tables_bytes - before.tables_bytes) / pages,
+        "store_file_bytes_page": (disk.log_bytes - before.log_bytes) / pages,
+        "known": before.urls,
         "archive_bytes_page": summary["archive_bytes"] / pages,
         "records": disk.records,
         "urls": disk.urls,
@@ -144,7 +159,7 @@ def ageing(ended: measure.Ended, pages: Window) -> dict[str, Any]:
 def steps_of(place: Place, pages: int, settings: Sequence[str]) -> dict[str, Any]:
     """Where the time goes, by a crawl of its own: CPU and wall ms a page by step."""
     out = place.folder / "steps.json"
-    found = crawl(place, "steps", pages, settings, (sys.executable, "-m", "bench.steps", str(out)))
+    found = crawl(place, "steps", pages, settings, program=(sys.executable, "-m", "bench.steps", str(out)))
     told: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     n = found.window.pages
     steps = {
@@ -252,6 +267,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--pages", type=int, default=20_000, help="pages to crawl [20000]")
     parser.add_argument("--hosts", type=int, default=300, help="hosts of the web [300]")
     parser.add_argument("--host-pages", type=int, default=200, help="pages of a host [200]")
+    parser.add_argument(
+        "--known", type=int, default=0, help="URLs that the frontier knows before it starts [0]"
+    )
     parser.add_argument("--repeats", type=int, default=1, help="runs [1]")
     parser.add_argument(
         "--mode",
@@ -310,7 +328,7 @@ def _one(
 ) -> dict[str, Any]:
     measure.wait_quiet()
     load = measure.machine(place.folder).load
-    found = crawl(place, f"crawl-{int(time.time())}-{number}", options.pages, settings)
+    found = crawl(place, f"crawl-{int(time.time())}-{number}", options.pages, settings, known=options.known)
     row = {
         "what": "crawl", "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": here._asdict(), "load": load,
         "mode": options.mode, "hosts": options.hosts, "host_pages": options.host_pages, "target": options.pages,

@@ -3,7 +3,7 @@
 Content has partitions, seq and token of its own. A candidate becomes a `Document` decision: `new` text, `seen` at
 another URL, `changed` (this URL had another text that was not seen before), or `same` (this URL, same text). The
 verdict goes to the origin's partition as an input. A URL that duplicates another stays known with its own provenance;
-nothing is dropped. A repeated candidate (same event id) changes nothing.
+nothing is dropped. A repeated candidate changes nothing, nor does one that is older than the URL's last.
 """
 
 from msgspec.structs import replace
@@ -20,8 +20,8 @@ def decide(view: Tables, page: Candidate, ctx: Context) -> Decided:
     """Decide one candidate."""
     key = keys.url_key(keys.origin_id(page.origin_key), page.url)
     before = view.url_content.get(key)
-    if before is not None and before.event_id == page.event_id:
-        return Decided()
+    if before is not None and (before.event_id == page.event_id or page.fetched_ms <= before.last_seen_ms):
+        return Decided()  # a repeat, or older than what is known: it would take the URL back to a text of the past
     known = view.content.get(page.text_sha256)
     previous = before.content_hash if before else b""
     verdict, duplicate_of = _verdict(page, known, previous)

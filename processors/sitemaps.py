@@ -193,15 +193,15 @@ def _close(parser: etree.XMLPullParser, listing: Listing) -> Fault | None:
 
 def _take(element: Element, root: Element, readers: _Readers, listing: Listing) -> None:
     """An entry that is whole, if it stands where entries stand."""
-    parent = element.getparent()
-    if parent is not root and (parent is None or local_name(parent) != "channel"):
+    reader, parent = readers.get(local_name(element)), element.getparent()
+    if reader is None or (parent is not root and (parent is None or local_name(parent) != "channel")):
         return
     listing.items += 1
     if listing.items > ENTRIES_MAX:
         listing.cut += 1
         return
     line = cast("int | None", element.sourceline) or 0
-    for found in readers[local_name(element)](element):
+    for found in reader(element):
         listing.add(found, line)
 
 
@@ -210,7 +210,7 @@ def _prune(root: Element, readers: _Readers) -> int:
     node = root
     while len(node):
         if local_name(node) not in readers:
-            pass
+            del node[:-1]
         elif len(node) > ELEMENTS_MAX:
             return len(node)
         node = node[-1]

@@ -10,7 +10,6 @@ Unicode form stay: a text that differs in them differs. `text_sha256` is the SHA
 """
 
 import hashlib
-import re
 from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -24,8 +23,6 @@ ANCHOR_NODES_MAX = 100
 
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and c != " ")
 _ASCII_SPACES = "".join(c for c in _SPACES if c.isascii())
-_EMPTY_COMMENT = re.compile("<!--(?: |)-->")
-_EMPTY_COMMENT_BYTES = re.compile(b"<!--(?: |)-->")
 
 
 def prepare(survey: Survey, source: bytes | str) -> None:
@@ -42,7 +39,7 @@ def prepare(survey: Survey, source: bytes | str) -> None:
         # Pages hide their root until a script shows it.
         if node.tag_id not in ROOT_IDS:
             node.decompose(recursive=False)
-    if _EMPTY_COMMENT.search(source) if isinstance(source, str) else _EMPTY_COMMENT_BYTES.search(source):
+    if _has_empty_comment(source):
         _drop_comments(survey.parser)
     if survey.elements <= ELEMENTS_UNWRAPPED_MAX:
         # Outermost first, so that a child is moved once and not once a level.
@@ -119,6 +116,17 @@ def _merge(survey: Survey) -> None:
     """Make one text node of neighbours: they are no border of words."""
     if survey.parser.body is not None:
         survey.parser.body.merge_text_nodes()
+
+
+def _has_empty_comment(source: bytes | str) -> bool:
+    """Whether a page has `<!-- -->` or `<!---->`. A loop over short searches: a pattern takes five times as long."""
+    text = source if isinstance(source, str) else source.decode("latin-1")
+    at = text.find("<!--")
+    while at >= 0:
+        if text.startswith(("-->", " -->"), at + 4):
+            return True
+        at = text.find("<!--", at + 4)
+    return False
 
 
 def _drop_comments(parser: LexborHTMLParser) -> None:

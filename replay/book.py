@@ -62,6 +62,14 @@ class Origin(Standing):
     copy_until_ms: int = 0
     crawl_delay_ms: int = 0
 
+    def believed(self, now_ms: int) -> bool:
+        """Whether its robots.txt, or the last good copy of it, says anything now."""
+        return max(self.expires_ms, self.copy_until_ms) > now_ms
+
+
+def _is(origin_key: str, instead: tuple[str, int] | None) -> bool:
+    return instead is not None and instead[0] == origin_key
+
 
 @dataclass(slots=True)
 class Host(Standing):
@@ -78,10 +86,15 @@ class Host(Standing):
     address: str = ""
     address_expires_ms: int = 0
 
-    @property
-    def crawl_delay_ms(self) -> int:
-        """The longest Crawl-delay among its origins, which share its clock."""
-        return max((origin.crawl_delay_ms for origin in self.origins.values()), default=0)
+    def crawl_delay_ms(self, now_ms: int, instead: tuple[str, int] | None = None) -> int:
+        """The longest Crawl-delay among its origins, which share its clock, as long as their robots.txt is believed.
+        `instead`: (origin_key, ms) that is about to hold."""
+        delays = [
+            one.crawl_delay_ms
+            for key, one in self.origins.items()
+            if one.believed(now_ms) and not _is(key, instead)
+        ]
+        return max([*delays, instead[1] if instead is not None else 0])
 
     def lease_of(self, url: str) -> Lease | None:
         """The open lease of a URL."""

@@ -33,7 +33,7 @@ class Documents(Watch):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._firsts: dict[bytes, str] = {}
-        self._last: dict[str, tuple[bytes, str]] = {}
+        self._last: dict[str, tuple[bytes, int]] = {}
         self._decided: set[int] = set()
 
     def opened(self, batch: Taken) -> None:
@@ -47,7 +47,9 @@ class Documents(Watch):
         said = (event.event_id, event.url, event.content_hash)
         if isinstance(page, Candidate) and said != (page.event_id, page.url, page.text_sha256):
             self.fault(decision, f"the document of {event.url} is not what its candidate says")
-        before = self._last.get(event.url, (b"", ""))[0]
+        before, earlier_ms = self._last.get(event.url, (b"", -1))
+        if event.fetched_ms <= earlier_ms:
+            self.fault(decision, f"{event.url} was decided by a page that is not newer than the one before")
         first = self._firsts.get(event.content_hash)
         wanted = Verdict.SEEN if first is not None else Verdict.CHANGED if before else Verdict.NEW
         if before == event.content_hash:
@@ -59,12 +61,12 @@ class Documents(Watch):
                 f"{event.url} was found {event.verdict} {event.duplicate_of}; it is {wanted} {other}",
             )
         self._firsts.setdefault(event.content_hash, event.url)
-        self._last[event.url] = (event.content_hash, event.event_id)
+        self._last[event.url] = (event.content_hash, event.fetched_ms)
 
     def closed(self, batch: Taken) -> None:
         for (topic, offset), one in self.scene.inputs.items():
             page = one.event
-            known = isinstance(page, Candidate) and self._last.get(page.url, (b"", ""))[1] == page.event_id
+            known = isinstance(page, Candidate) and page.fetched_ms <= self._last.get(page.url, (b"", -1))[1]
             if offset not in self._decided and not known and (topic, offset) not in self.scene.rejects:
                 url = page.url if isinstance(page, Candidate) else "what can't be decoded"
                 where = f"{topic}/{self.scene.partition}/{offset}"

@@ -138,6 +138,9 @@ class Gaps(Visit):
             found = self._paces[host.name] = _Pace()
         return found
 
+    def _delay(self, host: Host) -> int:
+        return host.crawl_delay_ms(self.scene.at_ms)
+
     def claimed(self, decision: Decision, host: Host, kind: FetchKind, clock: HostClock) -> None:
         if kind not in SOCKETS:
             return
@@ -146,9 +149,11 @@ class Gaps(Visit):
         early_ms = pace.not_before_ms - self.scene.at_ms
         if early_ms > 0:
             self.fault(decision, f"{host.name} was claimed {early_ms} ms too early ({pace.why})")
-        endless = host.crawl_delay_ms > rules.crawl_delay_ms_max and not host.operator_gap_ms
+        endless = self._delay(host) > rules.crawl_delay_ms_max and not host.operator_gap_ms
         if endless and kind is FetchKind.PAGE:
-            what = f"{host.name} was claimed, whose Crawl-delay of {host.crawl_delay_ms} ms waits for an operator"
+            what = (
+                f"{host.name} was claimed, whose Crawl-delay of {self._delay(host)} ms waits for an operator"
+            )
             self.fault(decision, what)
 
     def asked(self, decision: Decision, host: Host, lease: Lease, result: FetchResult, end_ms: int) -> None:
@@ -162,7 +167,7 @@ class Gaps(Visit):
         self._answer = (
             (offset, host, replace(pace), result, end_ms) if lease.kind is FetchKind.ROBOTS else None
         )
-        self._ended(pace, result, end_ms, gap_of(self.book.rules, host.crawl_delay_ms, host, result.total_ms))
+        self._ended(pace, result, end_ms, gap_of(self.book.rules, self._delay(host), host, result.total_ms))
 
     def _ended(self, pace: _Pace, result: FetchResult, end_ms: int, gap: int) -> None:
         """What a request means for the next one."""
@@ -187,22 +192,22 @@ class Gaps(Visit):
 
     def lapsed(self, host: Host, lease: Lease) -> None:
         pace = self._pace(host)
-        gap = max(gap_of(self.book.rules, host.crawl_delay_ms, host, pace.response_ms), pace.gap_ms)
+        gap = max(gap_of(self.book.rules, self._delay(host), host, pace.response_ms), pace.gap_ms)
         pace.wait(self.scene.at_ms + gap, f"a gap of {gap} ms after a lease without a result")
 
     def robots(self, decision: Decision, event: RobotsPolicy) -> None:
         """A Crawl-delay counts from the last request on, that of robots.txt itself included, be it longer or shorter."""
         host = self.book.host(host_of(event.origin_key))
         pace, rules = self._pace(host), self.book.rules
-        others = [one.crawl_delay_ms for key, one in host.origins.items() if key != event.origin_key]
         own = self.book.origin(event.origin_key).crawl_delay_ms
-        delay = max([own if event.state is RobotsState.UNREACHABLE else event.crawl_delay_ms, *others])
+        said = own if event.state is RobotsState.UNREACHABLE else event.crawl_delay_ms
+        delay = host.crawl_delay_ms(self.scene.at_ms, (event.origin_key, said))
         answer, self._answer = self._answer, None
         if answer is not None and answer[1] is host and answer[0] == event.cause_offset:
             _, _, before, result, end_ms = answer
             pace = self._paces[host.name] = before
             self._ended(pace, result, end_ms, gap_of(rules, delay, host, result.total_ms))
-        elif delay > host.crawl_delay_ms and pace.end_ms:
+        elif delay > self._delay(host) and pace.end_ms:
             delay = min(delay, rules.crawl_delay_ms_max)
             pace.wait(pace.end_ms + delay, f"a Crawl-delay of {delay} ms")
 

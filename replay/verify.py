@@ -18,6 +18,7 @@ from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import Topic
 from frontlog.avro.errors import FrontlogError
 from frontlog.avro.events import ContentVerdict, Document, Reject, Removed
+from frontlog.fetch.records import verify_archive
 from frontlog.replay import (
     checks_content,
     checks_inputs,
@@ -75,7 +76,14 @@ class Answers(Watch):
     doc = "each document's verdict reached the partition of its page, and each verdict there has its document"
 
 
-CATALOGUE: tuple[type[Watch], ...] = (*WATCHES, *FOLDED, Answers)
+class Segments(Watch):
+    """The archive as a whole, with --deep."""
+
+    name = "segments"
+    doc = "every record of every WARC segment is whole, its digests fit, and each request stands before its answer"
+
+
+CATALOGUE: tuple[type[Watch], ...] = (*WATCHES, *FOLDED, Answers, Segments)
 """Every check, in the order of the report."""
 
 
@@ -130,6 +138,8 @@ def verify(
         notes.append(WHILE_RUNNING)
     elif Answers.name not in skip:
         checks.append(_answers(found))
+    if deep and Segments.name not in skip:
+        checks.append(_segments(archives(folder), running=running))
     if any(shard.other_list for shard in found):
         notes.append(OTHER_LIST)
     return Report(
@@ -175,6 +185,18 @@ def _answers(found: list[ShardReport]) -> Check:
     wrong += [f"verdict {event_id} has no document" for event_id in answers if event_id not in documents]
     problems = tuple(Problem(Topic.CONTENT_VERDICTS.value, what) for what in wrong[:KEPT_MAX])
     return Check(Answers.name, Answers.doc, len(documents), len(wrong), problems)
+
+
+def _segments(folders: list[Path], *, running: bool) -> Check:
+    """Read the archive whole."""
+    count = 0
+    wrong: list[Problem] = []
+    for folder in folders:
+        if folder.is_dir():
+            count += sum(1 for _ in folder.glob("*.warc.gz"))
+            found = verify_archive(folder, live=running)
+            wrong += [Problem(f"{folder / one.file}, byte {one.offset}", one.what) for one in found]
+    return Check(Segments.name, Segments.doc, count, len(wrong), tuple(wrong[:KEPT_MAX]))
 
 
 # --- one shard -------------------------------------------------------------------------------------------------

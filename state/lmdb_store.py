@@ -361,13 +361,17 @@ class LmdbStore:
         return env
 
     def _open_tables(self, tables: Sequence[str], *, readonly: bool) -> None:
-        for table in tables:
-            try:
-                self.dbs[table] = self._env.open_db(table.encode(), create=not readonly)
-            except (lmdb.NotFoundError, lmdb.ReadonlyError) as exc:
-                raise Incompatible(
-                    f"{self._path} has no table {table}, another version made it; open it once for writing"
-                ) from exc
+        if readonly and not self._env.stat()["entries"]:
+            raise ConfigError(f"{self._path} has no tables yet: the crawl was stopped before it began; run it again")
+        table = ""
+        try:
+            with self._env.begin(write=not readonly) as txn:  # a process killed meanwhile leaves all, or none
+                for table in tables:
+                    self.dbs[table] = self._env.open_db(table.encode(), txn, create=not readonly)
+        except (lmdb.NotFoundError, lmdb.ReadonlyError) as exc:
+            raise Incompatible(
+                f"{self._path} has no table {table}, another version made it; open it once for writing"
+            ) from exc
 
     def _remap(self, *, must: bool) -> None:
         """Resize the map if that is still wanted. `must` waits for the transactions that are open."""

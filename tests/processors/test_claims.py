@@ -98,7 +98,9 @@ def test_the_best_url_of_all_origins_of_a_host_is_first() -> None:
 
 def test_robots_is_judged_again_at_the_claim_and_the_turn_goes_on() -> None:
     bench = Bench()
-    bench.seed("http://a.example/private/1", "http://a.example/private/2", URL)
+    bench.seed("http://a.example/private/1", "http://a.example/private/2")
+    bench.now_ms += 1
+    bench.seed(URL)
     bench.answer(bench.claim())
     bench.answer(bench.claim(), robots_txt=b"User-agent: *\nDisallow: /private\n")
     bench.wait()

@@ -1,6 +1,7 @@
 """Links of a page, as a browser without scripts would follow them."""
 
 from base64 import b64encode
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -230,7 +231,8 @@ def test_any_markup_gives_columns_of_one_length(html: str) -> None:
     assert len({len(c) for c in (found.raws, found.urls, found.anchors, found.rels, found.kinds)}) == 1
     assert all(url.startswith(("http://", "https://")) for url in found.urls)
     answer = check_links({"html": html, "url": URL})
-    assert [link["url"] for link in answer["links"]] == found.urls  # type: ignore[index, attr-defined]
+    listed = cast("list[dict[str, str]]", answer["links"])
+    assert [link["url"] for link in listed] == found.urls
 
 
 def test_check_links() -> None:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from frontlog.avro.enums import Reason, SourceKind, State
 from frontlog.avro.events import BodyRef, FirstSeen, HostClock, ResultFacts, Transition
 from frontlog.processors import urls
-from frontlog.state import keys
 from frontlog.state.rows import UrlRow
 from support.machine import NOW_MS, Bench
 
@@ -42,22 +41,7 @@ def bench_with(state: State, **fields: Any) -> Bench:
     bench.tables.head = replace(bench.tables.head, at_ms=NOW_MS)
     urls.apply(bench.tables, event_of(S.NONE, S.DISCOVERED, R.SEED, first=first))
     if state is not S.DISCOVERED:
-        key = keys.url_key(keys.origin_id(ORIGIN), URL)
-        row = bench.url(URL)
-        origin = bench.origin(ORIGIN)
-        new = replace(row, state=state, fence=3, **fields)
-        counts = list(urls.counts_by_state(origin).values())
-        counts[list(S).index(S.DISCOVERED)] -= 1
-        counts[list(S).index(state)] += 1
-        due = [0, 0, 0, 0, 0]
-        due[new.priority] += urls.waits(state, new.due_ms)
-        packed = b"".join(n.to_bytes(4, "big") for n in counts), b"".join(n.to_bytes(4, "big") for n in due)
-        bench.tables.origins.put(keys.origin_id(ORIGIN), replace(origin, states=packed[0], due=packed[1]))
-        bench.tables.urls.put(key, new)
-        if urls.waits(state, new.due_ms):
-            bench.tables.due.put(keys.due_key(key, new.priority, new.due_ms))
-        if state is S.LEASED:
-            bench.tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))
+        bench.force(URL, state, fence=3, **fields)
     return bench
 
 

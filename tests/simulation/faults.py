@@ -8,11 +8,13 @@ from frontlog.streams.embedded_log import EmbeddedLog
 from frontlog.streams.records import NewRecord
 from frontlog.streams.topics import TOPIC_IDS, Role, shard_name
 from simulation.ending import Whole, is_wronged
+from simulation.ledger import ShardNote
 from simulation.plan import Fault, FaultEvent
 from simulation.simulation import Simulation
 
 CALM_POLL_S = 10.0
 WISHES = ("pause", "resume", "block", "unblock", "slow", "recrawl", "seed")
+SETTLE_S = 30.0
 QUIET_S = 400.0
 """After so long, what was given up is asked for again."""
 
@@ -196,18 +198,22 @@ class Faults:
                 ) = 0.0
         for other in sim.others:
             other.loop.thaw()
-        for partition in range(sim.plan.partitions):
-            self._take_back(partition)
+        sim.later(SETTLE_S, self._take_back)
         sim.later(QUIET_S, self._ask_again)
 
-    def _take_back(self, partition: int) -> None:
-        shard = self.sim.ledger.shards.get(shard_name(Role.FRONTIER, partition))
-        if shard is None:
-            return
+    def _take_back(self) -> None:
+        """Pauses and blocks end, once the last of them are decided."""
+        sim = self.sim
+        for partition in range(sim.plan.partitions):
+            shard = sim.ledger.shards.get(shard_name(Role.FRONTIER, partition))
+            if shard is not None:
+                self._resume(partition, shard)
+        if any(shard.read.get(Topic.CONTROL, 0) != shard.positions.get(Topic.CONTROL, 0) for shard in sim.ledger.shards.values()):
+            sim.later(SETTLE_S, self._take_back)
+
+    def _resume(self, partition: int, shard: ShardNote) -> None:
         if shard.paused:
-            self.wish(
-                partition, f'{{"cmd": "resume", "target": {{"partition": {partition}}}, "actor": "sim"}}'
-            )
+            self.wish(partition, f'{{"cmd": "resume", "target": {{"partition": {partition}}}, "actor": "sim"}}')
         for acts, cmd in ((shard.pauses, "resume"), (shard.blocks, "unblock")):
             for (kind, scope), act in sorted(acts.items()):
                 if act in ("pause", "block"):

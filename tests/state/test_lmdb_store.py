@@ -291,6 +291,18 @@ def test_a_read_only_store_reads_beside_a_writer(tmp_path: Path) -> None:
     LmdbStore(tmp_path, (*TABLES, "c"), readonly=True).close()
 
 
+def test_tables_are_made_all_or_none(tmp_path: Path) -> None:
+    """A process that is killed while it makes a store leaves one that says so, not one of "another version"."""
+    with pytest.raises(AssertionError, match="BAD_VALSIZE"):
+        LmdbStore(tmp_path, ("a", "b" * 600))
+    with pytest.raises(ConfigError, match="no tables yet"):
+        LmdbStore(tmp_path, ("a",), readonly=True)
+    LmdbStore(tmp_path, ("a",)).close()
+    LmdbStore(tmp_path, ("a",), readonly=True).close()
+    with pytest.raises(Incompatible, match="has no table b"):
+        LmdbStore(tmp_path, TABLES, readonly=True)
+
+
 def test_a_file_of_something_else_is_corrupt(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(bytes(range(256)) * 64)
     for _ in range(2):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import HostEvent, Reason, State, Topic
-from frontlog.avro.events import CursorMoved, Event, FetchResult, HostTransition, Reject, Transition
+from frontlog.avro.events import BodyRef, CursorMoved, Event, FetchResult, HostTransition, Reject, Transition
 from frontlog.replay.folder import shards_of
 from frontlog.state import head as heads
 from frontlog.state.catalogue import LOG, STORE_TABLES
@@ -294,13 +294,39 @@ def an_output_too_many(folder: Path, _: Patch) -> None:
     forge(folder, busy(folder), edit)
 
 
+def bodies(folder: Path) -> list[BodyRef]:
+    """References to pages that the log holds."""
+    found: list[BodyRef] = []
+
+    def look(forged: Forgery) -> None:
+        for record in forged.topics[Topic.FETCH_RESULTS]:
+            event = decode(record.value)
+            if isinstance(event, FetchResult) and event.body is not None:
+                found.append(event.body)
+
+    forge(folder, busy(folder), look)
+    return found
+
+
+def flip(path: Path, at: int) -> None:
+    """Change one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
 @fault("archive", forged=True)
-def a_byte_of_the_archive(folder: Path, _: Patch) -> None:
-    """One byte in the middle of a WARC segment."""
-    segment = min((folder / "archive").glob("*.warc.gz"))
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    segment.write_bytes(data)
+def a_byte_of_a_body(folder: Path, _: Patch) -> None:
+    """One bit of a response in the archive."""
+    body = bodies(folder)[3]
+    flip(folder / "archive" / body.file, body.offset + body.length // 2)
+
+
+@fault("segments", forged=True, deep=True)
+def a_byte_of_a_request(folder: Path, _: Patch) -> None:
+    """One bit of a request in the archive, which no reference leads to."""
+    body = bodies(folder)[3]
+    flip(folder / "archive" / body.file, body.offset - 20)
 
 
 @fault("archive", forged=True)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import FetchKind, Reason, SourceKind, State, Topic
 from frontlog.avro.events import Control, Discovery, Event, FetchResult, HostTransition, ParseFacts, Transition
-from frontlog.processors import canonical, claims, hosts, jobs, machine, partition
+from frontlog.processors import canonical, claims, hosts, jobs, machine, partition, urls
 from frontlog.processors.context import Cause, Context, Decided, Emission, Out
 from frontlog.processors.control import seed_discovery
 from frontlog.processors.leased import Lease
@@ -75,7 +75,7 @@ class Bench:
         self.now_ms = now_ms
         self.seq = self.offset = 0
         if settings is not None:
-            self._make([self._settings(settings)], self.context("start"))
+            self.make([self._settings(settings)], self.context("start"))
 
     def _settings(self, settings: Settings) -> Decided:
         ctx = self.context("start")
@@ -85,7 +85,7 @@ class Bench:
 
     def configure(self, settings: Settings) -> Made:
         """Other settings, as at a start with another configuration."""
-        return self._make([self._settings(settings)], self.context("start"))
+        return self.make([self._settings(settings)], self.context("start"))
 
     def context(self, topic: str) -> Context:
         """The stamp of the next decisions."""
@@ -97,7 +97,8 @@ class Bench:
         ctx.cause = Cause(topic, self.partition, self.offset)
         return ctx
 
-    def _make(self, steps: Iterable[Decided], ctx: Context) -> Made:
+    def make(self, steps: Iterable[Decided], ctx: Context) -> Made:
+        """Apply steps, each before the next is asked for."""
         made = Made()
         for step in steps:
             for event in step.decisions:
@@ -116,23 +117,23 @@ class Bench:
         """Decide an input, step by step, and apply it."""
         ctx = self.context(topic)
         self.offset += 1
-        return self._make(machine.decide(self.tables, event, ctx), ctx)
+        return self.make(machine.decide(self.tables, event, ctx), ctx)
 
     def claims(self, wanted: int = 100) -> Made:
         """One round of claims."""
         hosts.settle(self.tables)
         ctx = self.context("claim")
-        return self._make(claims.claim_all(self.tables, ctx, wanted), ctx)
+        return self.make(claims.claim_all(self.tables, ctx, wanted), ctx)
 
     def sweep(self) -> Made:
         """Give back the leases that ran out."""
         ctx = self.context("timer")
-        return self._make(partition.expire_all(self.tables, ctx), ctx)
+        return self.make(partition.expire_all(self.tables, ctx), ctx)
 
     def release(self) -> Made:
         """What a new owner does with the leases of a dead process."""
         ctx = self.context("start")
-        return self._make(partition.release_all(self.tables, ctx), ctx)
+        return self.make(partition.release_all(self.tables, ctx), ctx)
 
     def jobs(self, steps_max: int = 1_000) -> Made:
         """Jobs to their end."""
@@ -141,7 +142,7 @@ class Bench:
             if not jobs.pending(self.tables):
                 return made
             ctx = self.context("timer")
-            step = self._make(jobs.step_all(self.tables, ctx), ctx)
+            step = self.make(jobs.step_all(self.tables, ctx), ctx)
             made.decisions += step.decisions
             made.outputs += step.outputs
         raise AssertionError("a job doesn't end")
@@ -229,6 +230,30 @@ class Bench:
         assert row is not None, url
         return row
 
+    def force(self, url: str, state: State, **fields: Any) -> None:
+        """Put a known URL into a state, with all that follows from it, whatever the table of moves says."""
+        origin_id = keys.origin_id(split_origin(url)[0])
+        key, row, origin = keys.url_key(origin_id, url), self.url(url), self.tables.origins.get(origin_id)
+        assert origin is not None
+        new = replace(row, state=state, **{"due_ms": 0, **fields})
+        states, due = urls.counts_by_state(origin), list(urls.counts_by_class(origin))
+        states[row.state] -= 1
+        states[state] += 1
+        for one, sign in ((row, -1), (new, 1)):
+            if urls.waits(one.state, one.due_ms):
+                due[one.priority] += sign
+        if urls.waits(row.state, row.due_ms):
+            self.tables.due.delete(keys.due_key(key, row.priority, row.due_ms))
+        if urls.waits(new.state, new.due_ms):
+            self.tables.due.put(keys.due_key(key, new.priority, new.due_ms))
+        if state is State.LEASED:
+            self.tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))
+        counted = replace(origin, states=_packed(states.values()), due=_packed(due))
+        self.tables.origins.put(origin_id, counted)
+        self.tables.urls.put(key, new)
+        self.tables.touched.add(origin_id[: keys.HOST_ID_BYTES])
+        hosts.settle(self.tables)
+
     def known(self, url: str) -> bool:
         return self.tables.urls.get(keys.url_key(keys.origin_id(split_origin(url)[0]), url)) is not None
 
@@ -241,3 +266,7 @@ class Bench:
         row = self.tables.origins.get(keys.origin_id(origin_key))
         assert row is not None, origin_key
         return row
+
+
+def _packed(numbers: Iterable[int]) -> bytes:
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
