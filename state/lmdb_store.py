@@ -331,9 +331,7 @@ class LmdbStore:
     def _open_env(self, tables: int, map_bytes: int, *, readonly: bool, readahead: bool) -> lmdb.Environment:
         data = self._path / "data.mdb"
         if readonly and not data.exists():
-            raise ConfigError(
-                f"{self._path} holds no store: there is no data.mdb; name the folder of a crawl"
-            )
+            raise ConfigError(f"{self._path} holds no store: no data.mdb there; name the folder of a crawl")
         new = not data.exists()
         if not readonly:
             self._path.mkdir(parents=True, exist_ok=True)
@@ -361,17 +359,16 @@ class LmdbStore:
         return env
 
     def _open_tables(self, tables: Sequence[str], *, readonly: bool) -> None:
-        if readonly and not self._env.stat()["entries"]:
-            raise ConfigError(f"{self._path} has no tables yet: the crawl was stopped before it began; run it again")
-        table = ""
-        try:
-            with self._env.begin(write=not readonly) as txn:  # a process killed meanwhile leaves all, or none
-                for table in tables:
-                    self.dbs[table] = self._env.open_db(table.encode(), txn, create=not readonly)
-        except (lmdb.NotFoundError, lmdb.ReadonlyError) as exc:
-            raise Incompatible(
-                f"{self._path} has no table {table}, another version made it; open it once for writing"
-            ) from exc
+        if not readonly:
+            with self._env.begin(write=True) as txn:  # who is killed meanwhile leaves all, or none
+                self.dbs = {table: self._env.open_db(table.encode(), txn) for table in tables}
+        elif not self._env.stat()["entries"]:
+            raise ConfigError(f"{self._path} has no tables yet: the crawl has not begun; run it again")
+        for table in tables if readonly else ():
+            try:
+                self.dbs[table] = self._env.open_db(table.encode(), create=False)
+            except (lmdb.NotFoundError, lmdb.ReadonlyError) as exc:
+                raise Incompatible(f"{self._path} has no table {table}; open it for writing once") from exc
 
     def _remap(self, *, must: bool) -> None:
         """Resize the map if that is still wanted. `must` waits for the transactions that are open."""
