@@ -8,11 +8,12 @@ from bench.killing import Kill, Ran, Setup
 from bench.story import Again, Story, hold, read_story
 from bench.synthweb import Visit, courtesies
 from frontlog.avro.enums import State
+from frontlog.avro.errors import FrontlogError
 
 
 class Verdict(NamedTuple):
     """`faults`: what may not be. `again`: URLs that were asked for more than once, with the moves that the log has.
-    `notes`: what differs and may, such as refused results of a process that had died."""
+    `notes`: what may be and is worth a look, such as refused results of a process that had died."""
 
     kills: list[Kill]
     faults: list[str]
@@ -39,11 +40,13 @@ def judge(
     if ran.code != 0 or summary is None or summary["end"] != "done":
         ended = summary["end"] if summary else ran.said.other[-3_000:]
         faults.append(f"the last run ended with code {ran.code}: {ended}")
-    story = read_story(at.folder)
+    try:
+        story = read_story(at.folder)
+    except FrontlogError as error:
+        return Verdict(list(kills), [*faults, f"the log can't be read: {error}"], [], [], {})
     held = hold(story, found, usual.bases, began_ms)
-    missing, other = proofs.compared(story, usual.story)
     least = courtesies(found)
-    faults += [f"missing: {text}" for text in missing] + held.unleased
+    faults += proofs.compared(story, usual.story) + held.unleased
     faults += [f"asked twice: {one.url}: {one.fault}" for one in held.again if one.fault]
     faults += proofs.polite(least, usual.gap_ms)
     faults += proofs.archive(at.folder) + proofs.bodies(at.folder, story.rows)
@@ -62,7 +65,7 @@ def judge(
         "start_ms_min": min((c.start_ms for c in least), default=0),
         "gap_ms_min": min((c.gap_ms for c in least), default=0),
     }
-    notes = [f"differs: {text}" for text in other] + [f"reject: {text}" for text in story.rejects]
+    notes = [f"reject: {text}" for text in story.rejects]
     return Verdict(list(kills), faults, held.again, notes, facts)
 
 
@@ -70,12 +73,17 @@ def _copy_faults(one: Kill) -> list[str]:
     """What was left at a kill must be consistent by itself; its archive may end in a torn record."""
     if one.snapshot is None or one.left.decisions == 0:
         return []
-    return proofs.folded(one.snapshot) + proofs.bodies(one.snapshot, read_story(one.snapshot).rows)
+    try:
+        return proofs.folded(one.snapshot) + proofs.bodies(one.snapshot, read_story(one.snapshot).rows)
+    except FrontlogError as error:
+        return [f"the log can't be read: {error}"]
 
 
 def told(name: str, verdict: Verdict) -> list[str]:
     """A crawl for people."""
     f = verdict.facts
+    if not f:
+        return [f"{name}: {len(verdict.kills)} kills", *(f"  FAULT {fault}" for fault in verdict.faults)]
     lines = [
         f"{name}: {len(verdict.kills)} kills, {f['owners']} owners; {f['requests']} requests, {f['fetched']} URLs fetched "
         f"of {f['urls']} known, {f['outputs']} outputs ({f['outputs_repeated']} of them twice), {f['rejects']} rejects",

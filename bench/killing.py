@@ -16,9 +16,9 @@ from bench.crawling import Said, crawl_arguments, said
 from bench.disk import Disk
 from bench.measure import descendants
 from bench.synthweb import ROOT, Missing
-from frontlog.avro.errors import FrontlogError
+from frontlog.avro.errors import ConfigError
 from frontlog.processors import errands
-from frontlog.replay.folder import open_shard, shards_of
+from frontlog.replay.folder import ShardRef, open_shard, shards_of
 from frontlog.state import keys
 from frontlog.state.tables import Tables
 from frontlog.streams.topics import Role
@@ -137,23 +137,24 @@ def _lives(pid: int) -> bool:
 
 
 def open_leases(folder: Path, pid: int) -> Open:
-    """What the tables hold after a kill of the process `pid`."""
-    pages = count = own = decisions = 0
+    """What the tables hold after a kill of the process `pid`; nothing when it was killed before there was a store."""
     try:
-        refs = shards_of(folder)
-    except FrontlogError:
-        return Open(0, 0, 0, 0)  # killed before there was a log
-    for ref in refs:
-        with open_shard(ref) as shard:
-            decisions += shard.head().seq
-            if ref.role is Role.FRONTIER:
-                with shard.store.begin() as txn:
-                    tables = Tables(txn)
-                    owners = [_holder_of(tables, key) for key, _ in tables.leases.scan()]
-                    pages += sum(key[8] == keys.LEASE_URL for key, _ in tables.leases.scan())
-                count += len(owners)
-                own += sum(f"/{pid}/" in owner for owner in owners)
-    return Open(pages, count - pages, own, decisions)
+        parts = [_leases_of(ref, pid) for ref in shards_of(folder)]
+    except ConfigError:
+        return Open(0, 0, 0, 0)
+    return Open(*(sum(column) for column in zip(*parts, strict=True)))
+
+
+def _leases_of(ref: ShardRef, pid: int) -> Open:
+    with open_shard(ref) as shard, shard.store.begin() as txn:
+        decisions = shard.head().seq
+        if ref.role is not Role.FRONTIER:
+            return Open(0, 0, 0, decisions)
+        tables = Tables(txn)
+        found = [key for key, _ in tables.leases.scan()]
+        pages = sum(key[8] == keys.LEASE_URL for key in found)
+        own = sum(f"/{pid}/" in _holder_of(tables, key) for key in found)
+    return Open(pages, len(found) - pages, own, decisions)
 
 
 def _holder_of(tables: Tables, key: bytes) -> str:

@@ -38,7 +38,7 @@ from bench.judging import Undisturbed, Verdict, judge, told
 from bench.killing import Kill, Ran, Setup, environment, fill_once, finish, kill_once
 from bench.run import append
 from bench.story import Story, read_story
-from bench.synthweb import ROOT, Missing, Server, Web, visits
+from bench.synthweb import ROOT, Missing, Server, Web, report, visits
 
 RESULTS = ROOT / "bench" / "results" / "kills.jsonl"
 FINITE = ("-slow", "0", "-traps", "0", "-errors", "0")
@@ -102,6 +102,11 @@ def undisturbed(bench: Bench) -> Bench:
         raise Missing(f"a crawl that nobody disturbed ended with code {ran.code}:\n{ran.said.other[-4_000:]}")
     usual = bench.usual._replace(story=read_story(at.folder))
     verdict = judge(usual, at, [], ran, found, began_ns // 1_000_000)
+    pages, wanted = len({(v.host, v.target) for v in found if v.kind == "page"}), bench.server.web.allowed()
+    if not bench.kind.more and report(log).pages_distinct != wanted:
+        verdict.faults.append(
+            f"{report(log).pages_distinct} pages were fetched by {pages} URLs; the web has {wanted}"
+        )
     if verdict.faults:
         raise Missing("a crawl that nobody disturbed has faults:\n" + "\n".join(verdict.faults))
     start_s = (found[0].start_ns - began_ns) / 1e9

@@ -114,23 +114,18 @@ def settled(folder: Path, story: Story) -> list[str]:
     return faults
 
 
-def compared(story: Story, wanted: Story) -> tuple[list[str], list[str]]:
-    """Against a crawl that was not disturbed: what is missing, and what else differs. Identities, with where they ended."""
-    missing: list[str] = []
-    other: list[str] = []
+def compared(story: Story, wanted: Story) -> list[str]:
+    """Against a crawl that was not disturbed: every URL ended where it ends there, and the same pages were given out. The
+    web is finite and nothing in it is left to chance, so any difference is a fault, of one of the two."""
+    faults: list[str] = []
     for url in sorted({*wanted.rows, *story.rows}):
         usual, row = wanted.rows.get(url), story.rows.get(url)
-        if row is not None and usual is not None and (row.state, row.reason) == (usual.state, usual.reason):
-            continue
-        text = f"{url} is {_where(row)}; undisturbed it is {_where(usual)}"
-        if usual is not None and usual.state is State.FETCHED:
-            missing.append(text)
-        else:
-            other.append(text)
-    ours, theirs = {e.url for e in story.outputs.values()}, {e.url for e in wanted.outputs.values()}
-    missing += [f"{url} was not given out on crawl.fetched" for url in sorted(theirs - ours)]
-    other += [f"{url} was given out on crawl.fetched; undisturbed it is not" for url in sorted(ours - theirs)]
-    return missing, other
+        if row is None or usual is None or (row.state, row.reason) != (usual.state, usual.reason):
+            missing = "missing: " if usual is not None and usual.state is State.FETCHED else ""
+            faults.append(f"{missing}{url} is {_where(row)}; undisturbed it is {_where(usual)}")
+    ours, theirs = ({e.url for e in one.outputs.values()} for one in (story, wanted))
+    faults += [f"missing: {url} was not given out on crawl.fetched" for url in sorted(theirs - ours)]
+    return faults + [f"{url} was given out; undisturbed it is not" for url in sorted(ours - theirs)]
 
 
 def _where(row: UrlRow | None) -> str:

@@ -118,6 +118,10 @@ class Web:
         """The URL of every page, in the order of hosts and pages."""
         return [line.split("\t")[2] for line in _said("truth", *self.flags()).splitlines()[1:]]
 
+    def allowed(self) -> int:
+        """How many pages no robots.txt forbids."""
+        return sum(line.endswith("\tfalse") for line in _said("truth", *self.flags()).splitlines()[1:])
+
 
 def _said(command: str, *flags: str) -> str:
     return subprocess.run([str(binary()), command, *flags], capture_output=True, text=True, check=True).stdout

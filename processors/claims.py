@@ -77,7 +77,8 @@ class _Turn:
 
     def _any_paused(self) -> bool:
         return any(
-            policy.paused_by(policy.standing(self.view, origin.origin_key)) for origin in self._origins().values()
+            policy.paused_by(policy.standing(self.view, origin.origin_key))
+            for origin in self._origins().values()
         )
 
     def _origins(self) -> dict[bytes, OriginRow]:
@@ -120,14 +121,17 @@ class _Turn:
         at = policy.standing(view, origin.origin_key)
         verdict = policy.before_robots(view, at, url.url, url.depth)
         if verdict.allowed and policy.budget_spent(view, at, url):
-            verdict = policy.Verdict(False, Reason.OUT_OF_SCOPE, "scope.pages_per_host_max is reached", at.version)
+            verdict = policy.Verdict(
+                False, Reason.OUT_OF_SCOPE, "scope.pages_per_host_max is reached", at.version
+            )
         if not verdict.allowed:
             return self._refuse(origin, url, verdict.reason, verdict.detail, verdict.version), True
         if not (self.clock.address and self.clock.address_expires_ms > now):
             return self._without_address(origin, url, at.version)
         if self._robots_wanted(origin):
-            return self._lease_errand(FetchKind.ROBOTS, origin.origin_key, robots_url(origin.origin_key),
-            self.ctx.partition, ())
+            return self._lease_errand(
+                FetchKind.ROBOTS, origin.origin_key, robots_url(origin.origin_key), self.ctx.partition, ()
+            )
         rules = self.settings.politeness
         if self.row.crawl_delay_ms > rules.crawl_delay_ms_max and not self.row.operator_gap_ms:
             # Behind the look at robots.txt, so that the day of rest ends when the file says something else.
@@ -147,7 +151,11 @@ class _Turn:
         event = urls.build(
             self.ctx, url, origin.origin_key, State.BLOCKED, reason, detail=detail, policy_version=version
         )
-        out = outputs.removed(self.ctx, origin.origin_key, url, reason, detail, version) if url.last_success_ms else []
+        out = (
+            outputs.removed(self.ctx, origin.origin_key, url, reason, detail, version)
+            if url.last_success_ms
+            else []
+        )
         return Decided(decisions=[event], outputs=out)
 
     def _without_address(self, origin: OriginRow, url: UrlRow, version: int) -> tuple[Decided, bool]:
@@ -157,7 +165,11 @@ class _Turn:
             detail = "an address of the host is not public unicast"
             return self._refuse(origin, url, Reason.BLOCKED_NETWORK, detail, version), True
         given_up = clock.resolve_failures >= self.settings.politeness.resolve_failures_max
-        if clock.address_expires_ms > self.ctx.now_ms and clock.address_reason is Reason.DNS_FAILED and given_up:
+        if (
+            clock.address_expires_ms > self.ctx.now_ms
+            and clock.address_reason is Reason.DNS_FAILED
+            and given_up
+        ):
             claimed = self._leased(origin, url, version, clock=None)
             failed = urls.build(
                 self.ctx, replace(url, state=State.LEASED, fence=url.fence + 1), origin.origin_key, State.FAILED,
@@ -165,9 +177,13 @@ class _Turn:
                 attempts=url.attempts + 1,
             )  # fmt: skip
             return Decided(decisions=[*claimed, failed]), True
-        return self._lease_errand(FetchKind.RESOLVE, origin.origin_key, origin.origin_key, self.ctx.partition, ())
+        return self._lease_errand(
+            FetchKind.RESOLVE, origin.origin_key, origin.origin_key, self.ctx.partition, ()
+        )
 
-    def _leased(self, origin: OriginRow, url: UrlRow, version: int, clock: HostClock | None) -> list[Transition]:
+    def _leased(
+        self, origin: OriginRow, url: UrlRow, version: int, clock: HostClock | None
+    ) -> list[Transition]:
         """The moves that lease a URL that waits, whatever it waited as."""
         out: list[Transition] = []
         if url.state is not State.ELIGIBLE:
@@ -204,13 +220,24 @@ class _Turn:
             return self._queue(), False
         fence, deadline = self.clock.fence + 1, now + self.settings.attempts.lease_ms
         errand = Errand(
-            kind=kind, url=url, origin_key=origin_key, asker=asker, chain=chain, fence=fence, deadline_ms=deadline,
-            owner=self.ctx.owner
+            kind=kind,
+            url=url,
+            origin_key=origin_key,
+            asker=asker,
+            chain=chain,
+            fence=fence,
+            deadline_ms=deadline,
+            owner=self.ctx.owner,
         )
-        base = politeness.claimed(self.clock, self.settings.politeness, now) if connects else replace(self.clock,
-        in_flight=1, parked=False)
+        base = (
+            politeness.claimed(self.clock, self.settings.politeness, now)
+            if connects
+            else replace(self.clock, in_flight=1, parked=False)
+        )
         clock = replace(base, fence=fence, errand=errand)
-        event = politeness.move(self.ctx, self.row, HostEvent.ERRAND_LEASED, Reason.CLAIMED, clock, errand=errand)
+        event = politeness.move(
+            self.ctx, self.row, HostEvent.ERRAND_LEASED, Reason.CLAIMED, clock, errand=errand
+        )
         lease = Lease(
             kind=kind, partition=self.ctx.partition, origin_key=origin_key, host=self.row.host, url=url, requested=url,
             address=clock.address if connects else "", fence=fence, owner_token=self.ctx.owner_token, deadline_ms=deadline,
@@ -236,14 +263,21 @@ class _Turn:
         if refused is not None:
             yield from robots_policy.refuse_hop(self.view, self.ctx, self.row, clock, wanted, refused)
         elif clock.address and believed:
-            yield self._lease_errand(FetchKind.ROBOTS, wanted.origin_key, wanted.url, wanted.asker, wanted.chain)[0]
+            yield self._lease_errand(
+                FetchKind.ROBOTS, wanted.origin_key, wanted.url, wanted.asker, wanted.chain
+            )[0]
         else:
             yield self._lease_errand(FetchKind.RESOLVE, origin_key, origin_key, self.ctx.partition, ())[0]
 
     def _queue(self) -> Decided:
         clock = politeness.queued(self.clock, self.settings.politeness, self.ctx.now_ms)
-        return Decided(decisions=[politeness.move(self.ctx, self.row, HostEvent.PARKED, Reason.DUE, clock,
-        detail="its address is busy")])
+        return Decided(
+            decisions=[
+                politeness.move(
+                    self.ctx, self.row, HostEvent.PARKED, Reason.DUE, clock, detail="its address is busy"
+                )
+            ]
+        )
 
     def _park(self, reason: Reason, until_ms: int) -> Decided:
         """Nothing of the host can be claimed now: look again later, at once when something changes."""

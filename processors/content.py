@@ -21,7 +21,9 @@ def decide(view: Tables, page: Candidate, ctx: Context) -> Decided:
     key = keys.url_key(keys.origin_id(page.origin_key), page.url)
     before = view.url_content.get(key)
     if before is not None and (before.event_id == page.event_id or page.fetched_ms <= before.last_seen_ms):
-        return Decided()  # a repeat, or older than what is known: it would take the URL back to a text of the past
+        return (
+            Decided()
+        )  # a repeat, or older than what is known: it would take the URL back to a text of the past
     known = view.content.get(page.text_sha256)
     previous = before.content_hash if before else b""
     verdict, duplicate_of = _verdict(page, known, previous)
@@ -32,9 +34,12 @@ def decide(view: Tables, page: Candidate, ctx: Context) -> Decided:
         fetched_ms=page.fetched_ms, body=page.body, cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition,
         cause_offset=ctx.cause.offset,
     )  # fmt: skip
-    answer = ContentVerdict(event_id=page.event_id, verdict=verdict, duplicate_of=duplicate_of, candidate=page)
+    answer = ContentVerdict(
+        event_id=page.event_id, verdict=verdict, duplicate_of=duplicate_of, candidate=page
+    )
     return Decided(
-        decisions=[document], emissions=[Emission(page.partition, Topic.CONTENT_VERDICTS, page.origin_key, answer)]
+        decisions=[document],
+        emissions=[Emission(page.partition, Topic.CONTENT_VERDICTS, page.origin_key, answer)],
     )
 
 
@@ -63,8 +68,13 @@ def apply(tables: Tables, event: Document) -> None:
         tables.content.put(event.previous_hash, replace(left, urls=left.urls - 1))
     key = keys.url_key(keys.origin_id(event.origin_key), event.url)
     before = tables.url_content.get(key)
-    first_seen = before.first_seen_ms if before and before.content_hash == event.content_hash else event.fetched_ms
+    first_seen = (
+        before.first_seen_ms if before and before.content_hash == event.content_hash else event.fetched_ms
+    )
     new = UrlContentRow(
-        first_seen_ms=first_seen, last_seen_ms=event.fetched_ms, event_id=event.event_id, content_hash=event.content_hash
+        first_seen_ms=first_seen,
+        last_seen_ms=event.fetched_ms,
+        event_id=event.event_id,
+        content_hash=event.content_hash,
     )
     tables.url_content.put(key, new)

@@ -52,7 +52,9 @@ class Context:
 
     __slots__ = ("cause", "now_ms", "owner", "owner_token", "partition", "partitions", "seq")
 
-    def __init__(self, *, now_ms: int, seq: int, owner_token: int, owner: str, partition: int, partitions: int) -> None:
+    def __init__(
+        self, *, now_ms: int, seq: int, owner_token: int, owner: str, partition: int, partitions: int
+    ) -> None:
         self.now_ms = now_ms
         self.seq = seq
         self.owner_token = owner_token

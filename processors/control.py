@@ -51,12 +51,16 @@ def from_json(data: bytes) -> Control:
     try:
         wish = msgspec.json.decode(data, type=_Json)
     except msgspec.MsgspecError as exc:
-        raise BadControl(f'not a control record: {exc}; wanted {{"cmd": …, "target": {{…}}, "actor": …}}') from exc
+        raise BadControl(
+            f'not a control record: {exc}; wanted {{"cmd": …, "target": {{…}}, "actor": …}}'
+        ) from exc
     if len(wish.target) > 1:
         raise BadControl(f"target names {len(wish.target)} things; give one of {', '.join(TARGETS)}")
     kind, name = next(iter(wish.target.items()), ("crawl", ""))
     if kind not in (*TARGETS, "crawl"):
-        raise BadControl(f"unknown target {kind!r}; give one of {', '.join(TARGETS)}, or none for the whole crawl")
+        raise BadControl(
+            f"unknown target {kind!r}; give one of {', '.join(TARGETS)}, or none for the whole crawl"
+        )
     return Control(
         event_id=wish.event_id, cmd=wish.cmd, target_kind=ScopeKind.named(kind), target=str(name), gap_ms=wish.gap_ms,
         urls=tuple(wish.urls), actor=wish.actor, note=wish.reason, at_ms=wish.at_ms,
@@ -74,7 +78,9 @@ def check(wish: Control) -> Control:
         return replace(wish, urls=named)
     if wish.cmd == "slow":
         if wish.target_kind is not ScopeKind.HOST:
-            raise BadControl("slow takes a host: politeness is per host, http and https and all ports together")
+            raise BadControl(
+                "slow takes a host: politeness is per host, http and https and all ports together"
+            )
         if not 0 <= wish.gap_ms <= GAP_MS_MAX:
             raise BadControl(f"gap_ms is {wish.gap_ms}; give 0 (take it away) to {GAP_MS_MAX}")
     if wish.target_kind is ScopeKind.URL:
@@ -175,9 +181,13 @@ def _seed(wish: Control, ctx: Context) -> Decided:
     for n, raw in enumerate(wish.urls):
         found = canonical.canonicalize(raw)
         if isinstance(found, canonical.Refused):
-            decided.outputs += reject(ctx, "", Reason.BAD_CONTROL, f"seed {raw!r}: {found.reason.value}").outputs
+            decided.outputs += reject(
+                ctx, "", Reason.BAD_CONTROL, f"seed {raw!r}: {found.reason.value}"
+            ).outputs
             continue
-        event = seed_discovery(f"{ctx.cause.partition}-{ctx.cause.offset}-{n}", raw, found, SourceKind.OPERATOR, ctx.now_ms)
+        event = seed_discovery(
+            f"{ctx.cause.partition}-{ctx.cause.offset}-{n}", raw, found, SourceKind.OPERATOR, ctx.now_ms
+        )
         partition = partition_of(site_of(found.host), ctx.partitions)
         decided.emissions.append(Emission(partition, Topic.DISCOVERIES, found.origin_key, event))
     return decided
@@ -200,7 +210,9 @@ def _recrawl(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
         raise BadControl(f"recrawl {raw!r}: {found.reason.value}")
     partition = partition_of(site_of(found.host), ctx.partitions)
     if partition != ctx.partition:
-        return Decided(emissions=[Emission(partition, Topic.CONTROL, found.origin_key, replace(wish, urls=(raw,)))])
+        return Decided(
+            emissions=[Emission(partition, Topic.CONTROL, found.origin_key, replace(wish, urls=(raw,)))]
+        )
     row = view.urls.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
     if row is None:
         raise BadControl(f"recrawl {found.identity}: not known in this crawl; seed it first")

@@ -20,7 +20,11 @@ from frontlog.state import keys
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
 
-ASKED = {SourceKind.SEED: Reason.SEED, SourceKind.OPERATOR: Reason.OPERATOR, SourceKind.SITEMAP: Reason.SITEMAP}
+ASKED = {
+    SourceKind.SEED: Reason.SEED,
+    SourceKind.OPERATOR: Reason.OPERATOR,
+    SourceKind.SITEMAP: Reason.SITEMAP,
+}
 """Sources that bring a parked URL back."""
 WISHES = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
 """Sources that are a person's wish: what was refused is looked at again, the host's address too."""
@@ -34,8 +38,10 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     rules = url_rules.PROFILES[settings.canonical.profile]
     origin = keys.origin_id(event.origin_key)
     # An ordinary link of a known URL changes nothing, and no ordinary link changes what the next one is judged by.
-    ordinary = event.source_kind not in ASKED and scope.seed_scope(settings.scope, "", event.source_kind,
-    event.depth) is None
+    ordinary = (
+        event.source_kind not in ASKED
+        and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
+    )
     at = policy.standing(view, event.origin_key)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
@@ -62,7 +68,9 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
         yield _forward(ctx, event, origin_key, links)
 
 
-def _forward(ctx: Context, event: Discovery, origin_key: str, links: list[tuple[int, canonical.Identity]]) -> Decided:
+def _forward(
+    ctx: Context, event: Discovery, origin_key: str, links: list[tuple[int, canonical.Identity]]
+) -> Decided:
     """Links whose identity has another origin than the discovery."""
     part = Discovery(
         event_id=f"{event.event_id}+{origin_key}", origin_key=origin_key, source_kind=event.source_kind,
@@ -81,7 +89,13 @@ def _spelling(found: canonical.Identity) -> str:
 
 
 def _one(
-    view: Tables, ctx: Context, event: Discovery, i: int, found: canonical.Identity, key: bytes, at: policy.Standing
+    view: Tables,
+    ctx: Context,
+    event: Discovery,
+    i: int,
+    found: canonical.Identity,
+    key: bytes,
+    at: policy.Standing,
 ) -> Decided | None:
     row = view.urls.get(key)
     settings = policy.settings_of(view)

@@ -27,9 +27,11 @@ LINKS_MAX = 500
 """Links of one discovery (DESIGN §2)."""
 PRIORITY_MAX, DEPTH_MAX, STATUS_MAX = 4, 65_535, 999
 COUNT_MAX = (1 << 32) - 1
-CHAIN_MAX = 64
+CHAIN_MAX = 16
 HASH_BYTES = 32
-_ORIGIN = re.compile(r"https?://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s/?#@:\\\[\]]{1,253}):(?P<port>[0-9]{1,5})", re.ASCII)
+_ORIGIN = re.compile(
+    r"https?://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s/?#@:\\\[\]]{1,253}):(?P<port>[0-9]{1,5})", re.ASCII
+)
 
 
 @lru_cache(maxsize=65_536)
@@ -46,7 +48,9 @@ def fault(event: Event, partitions: int) -> str:
     if isinstance(event, FetchResult):
         return _result(event, partitions)
     if isinstance(event, LeaseExtension):
-        return _origin(event.origin_key) or ("has a deadline before the epoch" if event.deadline_ms < 0 else "")
+        return _origin(event.origin_key) or (
+            "has a deadline before the epoch" if event.deadline_ms < 0 else ""
+        )
     if isinstance(event, ErrandRequest):
         return _origin(event.origin_key) or _asker(event.asker, partitions) or _chain(event.chain)
     if isinstance(event, Candidate):
@@ -76,7 +80,12 @@ def _result(event: FetchResult, partitions: int) -> str:
         return "has a negative time or fence"
     if event.parse is not None and not 0 <= event.parse.links_out <= COUNT_MAX:
         return f"has {event.parse.links_out} links"
-    return _origin(event.origin_key) or _asker(event.asker, partitions) or _body(event.body) or _chain(event.chain)
+    return (
+        _origin(event.origin_key)
+        or _asker(event.asker, partitions)
+        or _body(event.body)
+        or _chain(event.chain)
+    )
 
 
 def _candidate(event: Candidate) -> str:
@@ -88,7 +97,11 @@ def _candidate(event: Candidate) -> str:
 
 
 def _origin(origin_key: str) -> str:
-    return "" if is_origin_key(origin_key) else f"has origin_key {origin_key[:300]!r}; scheme://host:port is wanted"
+    return (
+        ""
+        if is_origin_key(origin_key)
+        else f"has origin_key {origin_key[:300]!r}; scheme://host:port is wanted"
+    )
 
 
 def _asker(asker: int, partitions: int) -> str:

@@ -51,7 +51,9 @@ def apply(tables: Tables, event: CursorMoved) -> None:
 
 def pending(view: Tables) -> list[tuple[str, bytes]]:
     """(name, position) of every job under way."""
-    return [(key[len(PREFIX) :].decode(), value) for key, value in view.marks.scan(PREFIX, keys.after(PREFIX))]
+    return [
+        (key[len(PREFIX) :].decode(), value) for key, value in view.marks.scan(PREFIX, keys.after(PREFIX))
+    ]
 
 
 def step_all(view: Tables, ctx: Context) -> Iterator[Decided]:
@@ -62,7 +64,9 @@ def step_all(view: Tables, ctx: Context) -> Iterator[Decided]:
         yield from _step(view, ctx, name, ScopeKind.named(kind), scope, position)
 
 
-def _step(view: Tables, ctx: Context, name: str, kind: ScopeKind, scope: str, position: bytes) -> Iterator[Decided]:
+def _step(
+    view: Tables, ctx: Context, name: str, kind: ScopeKind, scope: str, position: bytes
+) -> Iterator[Decided]:
     """Look at the next origins of the scope until enough rows were seen, then note where to go on."""
     looked = 0
     first, stop = _bounds(kind, scope)
@@ -140,7 +144,13 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
         return Decided(decisions=[event])
     if row.state is State.FETCHED and not verdict.allowed:
         event = urls.build(
-            ctx, row, origin.origin_key, State.BLOCKED, verdict.reason, detail=verdict.detail, policy_version=verdict.version
+            ctx,
+            row,
+            origin.origin_key,
+            State.BLOCKED,
+            verdict.reason,
+            detail=verdict.detail,
+            policy_version=verdict.version,
         )
         out = outputs.removed(ctx, origin.origin_key, row, verdict.reason, verdict.detail, verdict.version)
         return Decided(decisions=[event], outputs=out)

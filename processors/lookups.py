@@ -31,8 +31,16 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
     row = view.hosts.get(keys.host_id(result.host))
     clock = hosts.clock_of(row) if row else None
     errand = clock.errand if clock else None
-    if row is None or clock is None or errand is None or errand.fence != result.fence or errand.kind is not result.kind:
-        return reject(ctx, result.origin_key, Reason.STALE_FENCE, f"look-up of {result.host}, fence {result.fence}")
+    if (
+        row is None
+        or clock is None
+        or errand is None
+        or errand.fence != result.fence
+        or errand.kind is not result.kind
+    ):
+        return reject(
+            ctx, result.origin_key, Reason.STALE_FENCE, f"look-up of {result.host}, fence {result.fence}"
+        )
     after = _looked_up(politeness.freed_slot(clock), result, policy.settings_of(view).politeness, ctx.now_ms)
     event = politeness.move(
         ctx, row, HostEvent.ERRAND_ENDED, result.reason, politeness.with_address(view, after), detail=result.detail,

@@ -37,7 +37,9 @@ def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
         fetched_at=rfc3339(page.fetched_ms),
         status=page.status,
         content_type=page.content_type,
-        warc_ref=WarcRef(file=page.body.file, offset=page.body.offset, length=page.body.length) if page.body else None,
+        warc_ref=WarcRef(file=page.body.file, offset=page.body.offset, length=page.body.length)
+        if page.body
+        else None,
         content_sha256=page.text_sha256.hex(),
         simhash=f"{page.simhash & 0xFFFF_FFFF_FFFF_FFFF:016x}" if page.simhash else "",
         verdict=event.verdict,
@@ -54,7 +56,9 @@ def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
     return Decided(outputs=[Out(Topic.FETCHED, page.origin_key, output)])
 
 
-def removed(ctx: Context, origin_key: str, row: UrlRow, reason: Reason, detail: str, version: int) -> list[Out]:
+def removed(
+    ctx: Context, origin_key: str, row: UrlRow, reason: Reason, detail: str, version: int
+) -> list[Out]:
     """The output that takes a page back, if the reason is one for that; for the decision that `ctx` built last."""
     if reason not in TAKEN_BACK:
         return []

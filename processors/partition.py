@@ -95,9 +95,13 @@ def _give_back_errand(view: Tables, ctx: Context, host: bytes, reason: Reason) -
     rules = policy.settings_of(view).politeness
     after = politeness.lapsed(clock, rules, ctx.now_ms)
     if reason is Reason.RELEASED:
-        yield Decided(decisions=[politeness.move(ctx, row, HostEvent.ERRAND_RELEASED, reason, after, errand=errand)])
+        yield Decided(
+            decisions=[politeness.move(ctx, row, HostEvent.ERRAND_RELEASED, reason, after, errand=errand)]
+        )
     elif errand.kind is FetchKind.ROBOTS:
         yield from robots_policy.expire(view, ctx, row, after, errand)
     else:
         after = politeness.with_address(view, lookups.failed(after, rules, ctx.now_ms))
-        yield Decided(decisions=[politeness.move(ctx, row, HostEvent.ERRAND_EXPIRED, reason, after, errand=errand)])
+        yield Decided(
+            decisions=[politeness.move(ctx, row, HostEvent.ERRAND_EXPIRED, reason, after, errand=errand)]
+        )

@@ -118,10 +118,14 @@ def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Ve
     answer = robots_txt.verdict(_parsed(row.text), token, requested)
     if answer.allowed:
         return Verdict(True, Reason.ADMITTED, "", at.version)
-    return Verdict(False, Reason.ROBOTS_DENIED, f"line {answer.line}: {answer.rule} (group {answer.group})", at.version)
+    return Verdict(
+        False, Reason.ROBOTS_DENIED, f"line {answer.line}: {answer.rule} (group {answer.group})", at.version
+    )
 
 
-def judge(view: Tables, at: Standing, url: str, requested: str, depth: int, *, widened: str | None = None) -> Verdict:
+def judge(
+    view: Tables, at: Standing, url: str, requested: str, depth: int, *, widened: str | None = None
+) -> Verdict:
     """The whole verdict for the policy version in force."""
     first = before_robots(view, at, url, depth, widened=widened)
     if not first.allowed:
@@ -143,8 +147,12 @@ def policy_key(kind: ScopeKind, name: str, seq: int) -> bytes:
 def apply_operator(tables: Tables, event: OperatorPolicy) -> None:
     """Fold an operator's or the configuration's policy."""
     row = PolicyRow(
-        act=event.act, at_ms=tables.head.at_ms, gap_ms=event.gap_ms, settings=event.settings, actor=event.actor,
-        note=event.note
+        act=event.act,
+        at_ms=tables.head.at_ms,
+        gap_ms=event.gap_ms,
+        settings=event.settings,
+        actor=event.actor,
+        note=event.note,
     )
     tables.policies.put(policy_key(event.scope_kind, event.scope, event.seq), row)
     if event.scope_kind is ScopeKind.CRAWL:

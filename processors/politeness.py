@@ -122,7 +122,10 @@ def with_address(tables: Tables, clock: HostClock) -> HostClock:
     if budget is None:
         return replace(clock, address_next_ms=0, address_in_flight=0, address_tail_ms=0)
     return replace(
-        clock, address_next_ms=budget.next_ms, address_in_flight=budget.in_flight, address_tail_ms=budget.tail_ms
+        clock,
+        address_next_ms=budget.next_ms,
+        address_in_flight=budget.in_flight,
+        address_tail_ms=budget.tail_ms,
     )
 
 

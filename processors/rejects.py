@@ -5,6 +5,7 @@ from frontlog.avro.events import Reject
 from frontlog.processors.context import Context, Decided, Out
 
 VALUE_BYTES_MAX = 4_096
+DETAIL_CHARACTERS_MAX = 2_048
 
 
 def reject(ctx: Context, key: str, reason: Reason, detail: str, value: bytes = b"") -> Decided:
@@ -14,7 +15,7 @@ def reject(ctx: Context, key: str, reason: Reason, detail: str, value: bytes = b
         partition=ctx.cause.partition,
         offset=ctx.cause.offset,
         reason=reason,
-        detail=detail,
+        detail=detail[:DETAIL_CHARACTERS_MAX],
         value=value[:VALUE_BYTES_MAX],
         at_ms=ctx.now_ms,
     )

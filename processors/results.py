@@ -23,7 +23,9 @@ from frontlog.state.tables import Tables
 R, S = Reason, State
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 GONE = frozenset({404, 410})
-NOT_OURS = frozenset({R.TOO_MANY_REQUESTS, R.UNAVAILABLE, R.DNS_FAILED, R.WORKER_LOST, R.STORE_FULL, R.NO_ROUTE})
+NOT_OURS = frozenset(
+    {R.TOO_MANY_REQUESTS, R.UNAVAILABLE, R.DNS_FAILED, R.WORKER_LOST, R.STORE_FULL, R.NO_ROUTE}
+)
 """Reasons that are no failure of the URL itself."""
 LIMITS = frozenset({R.OVERSIZE, R.BAD_TYPE, R.HEADER_OVERSIZE, R.PARSER_LIMIT})
 ENDS_CHAIN = frozenset({R.TOO_MANY_REDIRECTS, R.REDIRECT_LOOP, R.BAD_LOCATION})
@@ -209,7 +211,12 @@ def decide_extension(view: Tables, wish: LeaseExtension, ctx: Context) -> Decide
     if row is None:
         return reject(ctx, wish.origin_key, Reason.UNKNOWN_URL, f"{wish.url} is not known here")
     if row.state is not S.LEASED or row.fence != wish.fence:
-        return reject(ctx, wish.origin_key, Reason.STALE_FENCE, f"{wish.url}: fence {wish.fence}, the row's is {row.fence}")
+        return reject(
+            ctx,
+            wish.origin_key,
+            Reason.STALE_FENCE,
+            f"{wish.url}: fence {wish.fence}, the row's is {row.fence}",
+        )
     latest = ctx.now_ms + policy.settings_of(view).attempts.lease_ms
     deadline = min(wish.deadline_ms, latest)
     if deadline <= row.deadline_ms:
@@ -232,5 +239,7 @@ def expire(view: Tables, ctx: Context, key: bytes, reason: Reason) -> Decided:
     state, attempts, detail = S.ELIGIBLE, row.attempts + 1, f"lease of {row.lease_owner}"
     if attempts >= settings.attempts.attempts_max:
         state, reason, detail = S.FAILED, R.RETRIES_EXHAUSTED, f"{reason.value}: {detail}"
-    event = urls.build(ctx, row, origin.origin_key, state, reason, detail=detail, attempts=attempts, clock=clock)
+    event = urls.build(
+        ctx, row, origin.origin_key, state, reason, detail=detail, attempts=attempts, clock=clock
+    )
     return Decided(decisions=[event])

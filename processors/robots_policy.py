@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, ScopeKind, Topic
 from frontlog.avro.events import Errand, ErrandRequest, FetchResult, HostClock, HostTransition, RobotsPolicy
-from frontlog.processors import canonical, hosts, jobs, policy, politeness, robots_http
+from frontlog.processors import canonical, jobs, policy, politeness, robots_http
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.processors.robots_http import RobotsAccess, RobotsOutcome
@@ -41,12 +41,28 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Iterator[Decided]
     row = view.hosts.get(keys.host_id(result.host))
     clock = politeness.clock_in(view, row) if row else None
     errand = clock.errand if clock else None
-    if row is None or clock is None or errand is None or errand.fence != result.fence or errand.kind is not result.kind:
-        yield reject(ctx, result.origin_key, Reason.STALE_FENCE, f"robots errand of {result.host}, fence {result.fence}")
+    if (
+        row is None
+        or clock is None
+        or errand is None
+        or errand.fence != result.fence
+        or errand.kind is not result.kind
+    ):
+        yield reject(
+            ctx,
+            result.origin_key,
+            Reason.STALE_FENCE,
+            f"robots errand of {result.host}, fence {result.fence}",
+        )
         return
     # Whose policy it is and where the chain stands is what the log says of the errand.
     asked = replace(
-        result, origin_key=errand.origin_key, asker=errand.asker, chain=errand.chain, url=errand.url, requested=errand.url
+        result,
+        origin_key=errand.origin_key,
+        asker=errand.asker,
+        chain=errand.chain,
+        url=errand.url,
+        requested=errand.url,
     )
     settings = policy.settings_of(view)
     over = result.reason not in politeness.NO_REQUEST
@@ -55,7 +71,11 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Iterator[Decided]
         clock = replace(clock, crawl_delay_ms=_delay_ms(view, settings, row, asked, outcome))
     after = politeness.ended(clock, settings.politeness, result, ctx.now_ms)
     event = HostEvent.ERRAND_ENDED if over else HostEvent.ERRAND_RELEASED
-    yield Decided(decisions=[politeness.move(ctx, row, event, result.reason, after, detail=result.detail, errand=errand)])
+    yield Decided(
+        decisions=[
+            politeness.move(ctx, row, event, result.reason, after, detail=result.detail, errand=errand)
+        ]
+    )
     if over and outcome.kind is RobotsAccess.FOLLOW:
         yield from _hop(view, ctx, asked, outcome.location)
     elif over:
@@ -92,7 +112,9 @@ def want(view: Tables, ctx: Context, host: str, errand: Errand) -> HostTransitio
     clock = politeness.clock_in(view, row)
     if clock.parked:
         clock = replace(clock, parked=False, next_eligible_ms=ctx.now_ms)
-    return politeness.move(ctx, row, HostEvent.ERRAND_WANTED, Reason.REDIRECT, clock, detail=errand.url, errand=errand)
+    return politeness.move(
+        ctx, row, HostEvent.ERRAND_WANTED, Reason.REDIRECT, clock, detail=errand.url, errand=errand
+    )
 
 
 def decide_request(view: Tables, request: ErrandRequest, ctx: Context) -> Decided:
@@ -119,7 +141,9 @@ def refuse_hop(
 def expire(view: Tables, ctx: Context, row: HostRow, after: HostClock, errand: Errand) -> Iterator[Decided]:
     """No result came before the deadline: whatever hangs there is no answer."""
     reason = Reason.LEASE_EXPIRED
-    yield Decided(decisions=[politeness.move(ctx, row, HostEvent.ERRAND_EXPIRED, reason, after, errand=errand)])
+    yield Decided(
+        decisions=[politeness.move(ctx, row, HostEvent.ERRAND_EXPIRED, reason, after, errand=errand)]
+    )
     yield from _answer(view, ctx, _no_answer(ctx, row, errand, reason, f"lease of {errand.owner}"))
 
 
@@ -170,7 +194,9 @@ def _rest(view: Tables, ctx: Context, row: HostRow) -> Decided:
     return Decided(decisions=[politeness.move(ctx, row, HostEvent.PARKED, Reason.OK, clock, detail=detail)])
 
 
-def _delay_ms(view: Tables, settings: Settings, row: HostRow, result: FetchResult, outcome: RobotsOutcome) -> int:
+def _delay_ms(
+    view: Tables, settings: Settings, row: HostRow, result: FetchResult, outcome: RobotsOutcome
+) -> int:
     """The Crawl-delay that holds for the host that was asked once this answer counts, ms: so its own end waits for it."""
     if outcome.kind not in (RobotsAccess.PARSED, RobotsAccess.UNAVAILABLE):
         return row.crawl_delay_ms

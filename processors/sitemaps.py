@@ -91,10 +91,11 @@ def parse_sitemap(
     if kind in _READERS:
         fault = _read(kind, local, start.chunks, listing)
         if fault is not None and fault.code in _MENDABLE:
-            mended = Mended(opening(text.chunks()).chunks)
-            listing, first = Listing(base, now_ms, start.entities, feed=kind in ("rss", "atom")), fault
+            first, mended = fault, Mended(opening(text.chunks()).chunks)
+            listing = Listing(base, now_ms, start.entities, feed=kind in ("rss", "atom"))
             fault = _read(kind, local, mended.chunks(), listing)
-            listing.note("mended", first.line, _mended(first, mended), mended.ampersands + mended.characters)
+            if count := mended.ampersands + mended.characters:
+                listing.note("mended", first.line, _mended(first, mended), count)
         if fault is not None:
             listing.note("syntax", fault.line, f"{fault.message}: nothing is read from here on")
         if start.entities:

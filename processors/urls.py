@@ -169,7 +169,9 @@ def _check(row: UrlRow, event: Transition) -> None:
     """What a logged decision must satisfy; anything else is a bug or a forged log."""
     where = f"seq {event.seq}, {event.url}"
     assert row.url == event.url, f"{where}: the row under its key holds {row.url}"
-    assert row.state is event.from_state, f"{where}: the row is {row.state}, the decision says {event.from_state}"
+    assert row.state is event.from_state, (
+        f"{where}: the row is {row.state}, the decision says {event.from_state}"
+    )
     if event.reason not in TABLE.get((event.from_state, event.to_state), ()):
         raise NotAllowed(f"{where}: {event.from_state} -> {event.to_state} for {event.reason}")
     claimed = event.to_state is S.LEASED and event.from_state is S.ELIGIBLE

@@ -226,7 +226,9 @@ class Shard:
         """The head that the store holds, if it is the one that this owner left; nothing is written by any other."""
         head = heads.load(txn)
         if head.seq != self.head.seq or head.owner_token != self.head.owner_token:
-            raise Fenced(f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}")
+            raise Fenced(
+                f"{self.name}: another owner (token {head.owner_token}) decided up to seq {head.seq}"
+            )
         return head
 
     def outbox(self) -> list[Delivery]:

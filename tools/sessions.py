@@ -79,8 +79,14 @@ def main() -> int:
         README.write_text(after, encoding="utf-8")
         return 0
     old, new = (masked("".join(m[2] for m in BLOCK.finditer(page))) for page in (before, after))
-    sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "README.md", "as it ran"))
-    print("README.md shows what happens" if old == new else "README.md shows something else: python tools/sessions.py --write")
+    sys.stdout.writelines(
+        difflib.unified_diff(old.splitlines(True), new.splitlines(True), "README.md", "as it ran")
+    )
+    print(
+        "README.md shows what happens"
+        if old == new
+        else "README.md shows something else: python tools/sessions.py --write"
+    )
     return int(old != new)
 
 

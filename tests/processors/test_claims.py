@@ -48,11 +48,20 @@ def test_a_claim_is_one_decision_with_everything_in_it() -> None:
     assert isinstance(event, Transition)
     clock = event.clock
     assert clock is not None
-    assert (event.from_state, event.to_state, event.reason, event.fence) == (S.ELIGIBLE, S.LEASED, R.CLAIMED, 1)
+    assert (event.from_state, event.to_state, event.reason, event.fence) == (
+        S.ELIGIBLE,
+        S.LEASED,
+        R.CLAIMED,
+        1,
+    )
     assert (event.lease_owner, event.deadline_ms) == ("bench", bench.now_ms + 70_000)
     assert (clock.in_flight, clock.address_in_flight, clock.next_eligible_ms) == (1, 1, bench.now_ms + 1_000)
     (lease,) = made.leases
-    assert (lease.fence, lease.deadline_ms, lease.policy_version) == (1, event.deadline_ms, event.policy_version)
+    assert (lease.fence, lease.deadline_ms, lease.policy_version) == (
+        1,
+        event.deadline_ms,
+        event.policy_version,
+    )
     assert event.policy_version == bench.origin(ORIGIN).robots_seq
 
 
@@ -114,7 +123,12 @@ def test_robots_is_judged_again_at_the_claim_and_the_turn_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "target"),
-    [(ScopeKind.CRAWL, ""), (ScopeKind.SITE, "a.example"), (ScopeKind.HOST, "a.example"), (ScopeKind.ORIGIN, ORIGIN)],
+    [
+        (ScopeKind.CRAWL, ""),
+        (ScopeKind.SITE, "a.example"),
+        (ScopeKind.HOST, "a.example"),
+        (ScopeKind.ORIGIN, ORIGIN),
+    ],
 )
 def test_nothing_that_is_blocked_is_claimed_not_even_a_look_up(kind: ScopeKind, target: str) -> None:
     bench = Bench()
@@ -129,10 +143,13 @@ def test_nothing_that_is_blocked_is_claimed_not_even_a_look_up(kind: ScopeKind, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "target"), [(ScopeKind.SITE, "a.example"), (ScopeKind.HOST, "a.example"), (ScopeKind.ORIGIN, ORIGIN)]
+    ("kind", "target"),
+    [(ScopeKind.SITE, "a.example"), (ScopeKind.HOST, "a.example"), (ScopeKind.ORIGIN, ORIGIN)],
 )
 @pytest.mark.parametrize("wait_ms", [0, 30_000, HOUR])
-def test_nothing_that_is_paused_is_claimed_and_it_goes_on_at_once(kind: ScopeKind, target: str, wait_ms: int) -> None:
+def test_nothing_that_is_paused_is_claimed_and_it_goes_on_at_once(
+    kind: ScopeKind, target: str, wait_ms: int
+) -> None:
     bench = Bench()
     bench.seed(URL)
     bench.control("pause", target_kind=kind, target=target)
@@ -176,7 +193,9 @@ def test_a_page_that_was_given_out_is_taken_back_when_its_recrawl_is_refused() -
 
 def test_at_most_so_many_urls_are_refused_a_turn_and_the_rest_follows() -> None:
     bench = Bench()
-    bench.links(*(f"http://a.example/{n}" for n in range(claims.REFUSED_MAX + 20)), kind=SourceKind.SEED, depth=0)
+    bench.links(
+        *(f"http://a.example/{n}" for n in range(claims.REFUSED_MAX + 20)), kind=SourceKind.SEED, depth=0
+    )
     bench.control("block", target_kind=ScopeKind.HOST, target="a.example")
     assert len(bench.claims().moves) == claims.REFUSED_MAX
     assert len(bench.claims().moves) == 20
@@ -333,7 +352,9 @@ def test_what_each_state_of_robots_lets_be_claimed(
 
 
 def test_an_origin_whose_copy_runs_out_is_put_off_without_a_busy_loop() -> None:
-    bench = held(RobotsState.UNREACHABLE, robots_expires_ms=NOW_MS + HOUR, robots_copy_until_ms=NOW_MS + 1_000)
+    bench = held(
+        RobotsState.UNREACHABLE, robots_expires_ms=NOW_MS + HOUR, robots_copy_until_ms=NOW_MS + 1_000
+    )
     bench.now_ms = NOW_MS + 2_000
     looks = sum(len(bench.claims().decisions) for _ in range(100))
     assert looks == 1

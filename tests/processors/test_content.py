@@ -27,7 +27,11 @@ def offered(bench: Bench, candidate: Candidate) -> tuple[Verdict, str]:
     (emission,) = made.emissions
     assert isinstance(document, Document)
     assert isinstance(emission.event, ContentVerdict)
-    assert (emission.partition, emission.topic, emission.key) == (3, Topic.CONTENT_VERDICTS, candidate.origin_key)
+    assert (emission.partition, emission.topic, emission.key) == (
+        3,
+        Topic.CONTENT_VERDICTS,
+        candidate.origin_key,
+    )
     assert (emission.event.candidate, emission.event.event_id) == (candidate, candidate.event_id)
     assert (emission.event.verdict, emission.event.duplicate_of) == (document.verdict, document.duplicate_of)
     return document.verdict, document.duplicate_of
@@ -75,7 +79,12 @@ def test_a_text_keeps_who_had_it_first_and_counts_who_has_it() -> None:
     for n, (text, url) in enumerate([(ONE, "http://a.example/x"), (ONE, OTHER), (ONE, OTHER)], 1):
         offered(bench, page(n, text, url))
     found = row(bench, ONE)
-    assert (found.url, found.first_seen_ms, found.last_seen_ms, found.urls) == ("http://a.example/x", NOW_MS + 1, NOW_MS + 3, 2)
+    assert (found.url, found.first_seen_ms, found.last_seen_ms, found.urls) == (
+        "http://a.example/x",
+        NOW_MS + 1,
+        NOW_MS + 3,
+        2,
+    )
     assert (found.body_file, found.body_offset, found.simhash) == ("f", 1, 9)
     offered(bench, page(4, TWO, OTHER))
     assert (row(bench, ONE).urls, row(bench, TWO).urls) == (1, 1)

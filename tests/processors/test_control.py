@@ -98,7 +98,13 @@ def test_a_wish_that_cannot_be_followed_is_a_reject_with_words(wish: Control, to
 @pytest.mark.parametrize("cmd", ["pause", "resume", "block", "unblock"])
 @pytest.mark.parametrize(
     ("kind", "target"),
-    [(K.CRAWL, ""), (K.SITE, "a.example"), (K.HOST, "a.example"), (K.ORIGIN, "http://a.example:80"), (K.PARTITION, "0")],
+    [
+        (K.CRAWL, ""),
+        (K.SITE, "a.example"),
+        (K.HOST, "a.example"),
+        (K.ORIGIN, "http://a.example:80"),
+        (K.PARTITION, "0"),
+    ],
 )
 def test_each_act_on_each_scope(cmd: str, kind: ScopeKind, target: str) -> None:
     bench = Bench()
@@ -114,7 +120,12 @@ def test_each_act_on_each_scope(cmd: str, kind: ScopeKind, target: str) -> None:
         return
     assert isinstance(event, OperatorPolicy)
     assert (event.act, event.scope_kind, event.scope) == (PolicyAct.named(cmd), kind, target)
-    assert (event.actor, event.note, event.cause_topic, event.cause_offset) == ("test", "because", Topic.CONTROL, 0)
+    assert (event.actor, event.note, event.cause_topic, event.cause_offset) == (
+        "test",
+        "because",
+        Topic.CONTROL,
+        0,
+    )
 
 
 def test_pauses_of_the_crawl_and_of_a_partition_are_two_things() -> None:
@@ -172,7 +183,9 @@ def test_a_host_that_is_not_known_yet_is_slow_from_its_first_request() -> None:
 
 def test_seeds_go_to_their_partitions_and_a_bad_one_stops_none() -> None:
     bench = Bench(partitions=4)
-    made = bench.control("seed", target_kind=K.CRAWL, urls=("http://a.example/%7E#x", "no url", "https://b.example"))
+    made = bench.control(
+        "seed", target_kind=K.CRAWL, urls=("http://a.example/%7E#x", "no url", "https://b.example")
+    )
     assert made.rejects == [R.BAD_CONTROL]
     assert "'no url'" in made.out(Topic.REJECTS)[0].detail
     for emission, host in zip(made.emissions, ("a.example", "b.example"), strict=True):
@@ -257,7 +270,10 @@ def test_a_wish_in_the_wrong_partition_is_passed_on(fields: dict[str, Any]) -> N
         (Control(cmd="pause", target_kind=K.PARTITION, target="2"), [2]),
         (Control(cmd="pause", target_kind=K.SITE, target="a.example"), [partition_of("a.example", 4)]),
         (Control(cmd="pause", target_kind=K.HOST, target="www.a.example"), [partition_of("a.example", 4)]),
-        (Control(cmd="pause", target_kind=K.ORIGIN, target="http://x.a.example:80"), [partition_of("a.example", 4)]),
+        (
+            Control(cmd="pause", target_kind=K.ORIGIN, target="http://x.a.example:80"),
+            [partition_of("a.example", 4)],
+        ),
     ],
 )
 def test_whom_a_wish_concerns(wish: Control, partitions: list[int]) -> None:

@@ -4,7 +4,7 @@ import datetime as dt
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontlog.processors.dates import date_ms, mail_ms, w3c_ms
@@ -86,6 +86,7 @@ def test_what_is_no_date(text: str) -> None:
     assert date_ms(text) is None
 
 
+@settings(deadline=None)
 @given(st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1)), st.integers(-14 * 60, 14 * 60))
 def test_dates_that_others_write(when: dt.datetime, minutes: int) -> None:
     zone = dt.timezone(dt.timedelta(minutes=minutes))
@@ -95,6 +96,7 @@ def test_dates_that_others_write(when: dt.datetime, minutes: int) -> None:
     assert mail_ms(format_datetime(when)) == at_ms // 1000 * 1000
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="0123456789 -:tTzZ+.,mayJun", max_size=70))
 def test_no_text_raises(text: str) -> None:
     assert isinstance(date_ms(text), int | None)

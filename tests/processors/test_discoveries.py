@@ -53,7 +53,13 @@ def test_a_new_url_is_discovered_and_admitted_at_once(kind: SourceKind, reason: 
     made = bench.decide(found(URL, source_kind=kind))
     assert made.moves == [(S.NONE, S.DISCOVERED, reason), (S.DISCOVERED, S.ELIGIBLE, R.ADMITTED)]
     row = bench.url(URL)
-    assert (row.state, row.depth, row.due_ms, row.first_seen_ms, row.source_kind) == (S.ELIGIBLE, 1, NOW_MS, NOW_MS, kind)
+    assert (row.state, row.depth, row.due_ms, row.first_seen_ms, row.source_kind) == (
+        S.ELIGIBLE,
+        1,
+        NOW_MS,
+        NOW_MS,
+        kind,
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,16 +82,29 @@ def test_a_new_url_that_may_not_be_fetched_is_blocked_at_once(
 
 def test_facts_are_kept_where_they_say_something() -> None:
     bench = scoped()
-    odd = found("http://a.example/%7Ex#top", raws=("  /~x ",), anchors=("Here",), rels=("noopener nofollow",), chain=("c",))
+    odd = found(
+        "http://a.example/%7Ex#top",
+        raws=("  /~x ",),
+        anchors=("Here",),
+        rels=("noopener nofollow",),
+        chain=("c",),
+    )
     first = first_of(bench.decide(odd))
-    assert (first.raw, first.requested, first.anchor, first.nofollow) == ("  /~x ", "http://a.example/%7Ex", "Here", True)
+    assert (first.raw, first.requested, first.anchor, first.nofollow) == (
+        "  /~x ",
+        "http://a.example/%7Ex",
+        "Here",
+        True,
+    )
     assert (first.source_url, first.chain, first.scope) == ("http://a.example/", ("c",), None)
     plain = first_of(bench.decide(found(URL)))
     assert (plain.raw, plain.requested) == ("", "")
     assert bench.url("http://a.example/~x").requested == "http://a.example/%7Ex"
 
 
-@pytest.mark.parametrize(("rel", "priority"), [("", 2), ("nofollow", 3), ("ugc", 3), ("sponsored x", 3), ("me", 2)])
+@pytest.mark.parametrize(
+    ("rel", "priority"), [("", 2), ("nofollow", 3), ("ugc", 3), ("sponsored x", 3), ("me", 2)]
+)
 def test_nofollow_is_a_fact_that_lowers_the_class(rel: str, priority: int) -> None:
     bench = scoped()
     bench.decide(found(URL, rels=(rel,)))
@@ -99,7 +118,9 @@ def test_nofollow_is_a_fact_that_lowers_the_class(rel: str, priority: int) -> No
 
 def test_spellings_of_one_identity_in_one_discovery_count_once() -> None:
     bench = scoped()
-    made = bench.decide(found(URL, "http://a.example/x#a", "http://a.example./x", "http://a.example/%78", URL))
+    made = bench.decide(
+        found(URL, "http://a.example/x#a", "http://a.example./x", "http://a.example/%78", URL)
+    )
     assert len(made.moves) == 2
 
 
@@ -170,9 +191,7 @@ def test_a_wish_brings_nothing_back_that_the_policy_in_force_forbids() -> None:
     assert merged.decide(found(URL, source_kind=K.SEED)) == Made()
 
 
-@pytest.mark.parametrize(
-    ("answer", "state"), [(R.BLOCKED_NETWORK, S.BLOCKED), (R.DNS_FAILED, S.FAILED)]
-)
+@pytest.mark.parametrize(("answer", "state"), [(R.BLOCKED_NETWORK, S.BLOCKED), (R.DNS_FAILED, S.FAILED)])
 def test_a_seed_whose_host_was_refused_or_not_found_is_looked_up_anew(answer: Reason, state: State) -> None:
     bench = Bench()
     bench.seed(URL)
@@ -194,7 +213,9 @@ def test_a_seed_whose_host_was_refused_or_not_found_is_looked_up_anew(answer: Re
 @pytest.mark.parametrize("mode", ["host", "site", "prefix"])
 @pytest.mark.parametrize("seed", ["http://b.example/p/new", "http://b.example/p/seen"])
 @pytest.mark.parametrize("kind", [K.SEED, K.OPERATOR, K.REDIRECT])
-def test_a_seed_brings_in_what_was_refused_of_its_host_before(mode: ScopeMode, seed: str, kind: SourceKind) -> None:
+def test_a_seed_brings_in_what_was_refused_of_its_host_before(
+    mode: ScopeMode, seed: str, kind: SourceKind
+) -> None:
     """Links that were found before their host became a seed were out of scope; they must not stay so."""
     bench = scoped(scope=Scope(mode=mode))
     bench.links("http://b.example/p/seen", "http://b.example/p/two")

@@ -16,7 +16,9 @@ SCOPES = [
 
 
 @pytest.mark.parametrize(("kind", "target"), SCOPES)
-def test_a_block_takes_back_what_was_given_out_and_its_end_brings_it_again(kind: ScopeKind, target: str) -> None:
+def test_a_block_takes_back_what_was_given_out_and_its_end_brings_it_again(
+    kind: ScopeKind, target: str
+) -> None:
     bench = Bench()
     bench.page(bench.prepare("http://a.example/x"))
     bench.control("block", target_kind=kind, target=target)
@@ -37,7 +39,9 @@ def test_a_block_concerns_its_scope_only(kind: ScopeKind, target: str) -> None:
     while bench.tables.ready.first() is not None:
         bench.wait()
         for lease in bench.claims().leases:
-            bench.page(lease) if lease.kind.value == "page" else bench.answer(lease, address=f"192.0.2.{len(lease.host)}")
+            bench.page(lease) if lease.kind.value == "page" else bench.answer(
+                lease, address=f"192.0.2.{len(lease.host)}"
+            )
     bench.control("block", target_kind=kind, target=target)
     taken = {event.url for event in bench.jobs().out(Topic.REMOVED)}
     expected = {
@@ -56,7 +60,9 @@ def many(hosts: int, urls_each: int) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize(("hosts", "urls_each"), [(1, 0), (3, 499), (2, 500), (499, 1), (500, 1), (501, 1), (1_100, 1)])
+@pytest.mark.parametrize(
+    ("hosts", "urls_each"), [(1, 0), (3, 499), (2, 500), (499, 1), (500, 1), (501, 1), (1_100, 1)]
+)
 def test_a_job_reaches_every_url_in_steps_of_bounded_size(hosts: int, urls_each: int) -> None:
     bench = many(hosts, urls_each) if urls_each else Bench()
     bench.control("block", target_kind=ScopeKind.CRAWL)

@@ -19,7 +19,8 @@ def asked() -> tuple[Bench, Lease]:
 
 
 @pytest.mark.parametrize(
-    ("ttl_ms", "believed_ms"), [(0, 60_000), (59_999, 60_000), (300_000, 300_000), (DAY, DAY), (DAY + 1, DAY), (-5, 60_000)]
+    ("ttl_ms", "believed_ms"),
+    [(0, 60_000), (59_999, 60_000), (300_000, 300_000), (DAY, DAY), (DAY + 1, DAY), (-5, 60_000)],
 )
 def test_an_address_is_believed_as_long_as_it_says_within_bounds(ttl_ms: int, believed_ms: int) -> None:
     bench, lease = asked()
@@ -29,7 +30,11 @@ def test_an_address_is_believed_as_long_as_it_says_within_bounds(ttl_ms: int, be
         HostEvent.ERRAND_ENDED, R.OK, ("198.51.100.7", "198.51.100.8"),
     )  # fmt: skip
     host = bench.host("a.example")
-    assert (host.address, host.address_expires_ms, host.resolve_failures) == (ADDRESS, NOW_MS + believed_ms, 0)
+    assert (host.address, host.address_expires_ms, host.resolve_failures) == (
+        ADDRESS,
+        NOW_MS + believed_ms,
+        0,
+    )
     assert (host.in_flight, host.errand, host.ready_ms) == (0, b"", host.ready_ms)
 
 
@@ -76,7 +81,11 @@ def test_a_refused_address_is_believed_for_an_hour() -> None:
     bench, lease = asked()
     bench.answer(lease, address="", reason=R.BLOCKED_NETWORK)
     host = bench.host("a.example")
-    assert (host.address, host.address_reason, host.address_expires_ms) == ("", R.BLOCKED_NETWORK, NOW_MS + HOUR)
+    assert (host.address, host.address_reason, host.address_expires_ms) == (
+        "",
+        R.BLOCKED_NETWORK,
+        NOW_MS + HOUR,
+    )
 
 
 def test_a_look_up_that_was_handed_back_teaches_nothing_and_is_not_repeated_at_once() -> None:

@@ -18,7 +18,9 @@ PAGE = Candidate(
 )  # fmt: skip
 
 
-def given(bench: Bench, page: Candidate = PAGE, verdict: Verdict = Verdict.NEW, duplicate_of: str = "") -> list[Fetched]:
+def given(
+    bench: Bench, page: Candidate = PAGE, verdict: Verdict = Verdict.NEW, duplicate_of: str = ""
+) -> list[Fetched]:
     event = ContentVerdict(event_id=page.event_id, verdict=verdict, duplicate_of=duplicate_of, candidate=page)
     return bench.decide(event, Topic.CONTENT_VERDICTS).out(Topic.FETCHED)
 
@@ -45,7 +47,8 @@ def test_what_is_not_there_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("directives", "noindex"), [((), False), (("noindex",), True), (("none",), True), (("nofollow", "noindex"), True)]
+    ("directives", "noindex"),
+    [((), False), (("noindex",), True), (("none",), True), (("nofollow", "noindex"), True)],
 )
 def test_noindex(directives: tuple[str, ...], noindex: bool) -> None:
     assert given(known(), replace(PAGE, robots_meta=directives))[0].noindex is noindex

@@ -29,7 +29,9 @@ def test_taking_over_pins_what_the_log_was_made_with() -> None:
     assert (head.owner_token, head.partitions, head.psl_version) == (3, 4, "psl 1")
 
 
-@pytest.mark.parametrize("fields", [{"owner_token": 2}, {"owner_token": 4}, {"owner_token": 1}, {"after_seq": 6}, {"seq": 9}])
+@pytest.mark.parametrize(
+    "fields", [{"owner_token": 2}, {"owner_token": 4}, {"owner_token": 1}, {"after_seq": 6}, {"seq": 9}]
+)
 def test_tokens_grow_by_one_and_seqs_have_no_gap(fields: dict[str, int]) -> None:
     """Seed 000, invariant 10: token 41 after 42 is refused."""
     with pytest.raises(AssertionError):
@@ -46,7 +48,11 @@ def leased() -> Bench:
         if lease.host == "robots.example":
             bench.answer(lease, address="192.0.2.9")
     bench.claims()
-    assert sorted(key[8] for key, _ in bench.tables.leases.scan()) == [keys.LEASE_URL, keys.LEASE_ERRAND, keys.LEASE_ERRAND]
+    assert sorted(key[8] for key, _ in bench.tables.leases.scan()) == [
+        keys.LEASE_URL,
+        keys.LEASE_ERRAND,
+        keys.LEASE_ERRAND,
+    ]
     return bench
 
 

@@ -23,11 +23,15 @@ SCOPES = [
 
 
 def operator(seq: int, kind: ScopeKind, scope: str, act: PolicyAct, **fields: Any) -> OperatorPolicy:
-    return replace(OperatorPolicy(seq=seq, scope_kind=kind, scope=scope, act=act, actor="ops", note="why"), **fields)
+    return replace(
+        OperatorPolicy(seq=seq, scope_kind=kind, scope=scope, act=act, actor="ops", note="why"), **fields
+    )
 
 
 def robots(seq: int, state: RobotsState, **fields: Any) -> RobotsPolicy:
-    return replace(RobotsPolicy(seq=seq, origin_key=ORIGIN, state=state, reason=R.OK, expires_ms=NOW_MS + 9), **fields)
+    return replace(
+        RobotsPolicy(seq=seq, origin_key=ORIGIN, state=state, reason=R.OK, expires_ms=NOW_MS + 9), **fields
+    )
 
 
 def seeded() -> Bench:
@@ -59,7 +63,9 @@ def test_a_block_of_each_scope(kind: ScopeKind, scope: str) -> None:
         (ScopeKind.HOST, "a.example", PolicyAct.SLOW),
     ],
 )
-def test_pauses_and_gaps_change_no_verdict_and_no_version(kind: ScopeKind, scope: str, act: PolicyAct) -> None:
+def test_pauses_and_gaps_change_no_verdict_and_no_version(
+    kind: ScopeKind, scope: str, act: PolicyAct
+) -> None:
     bench = seeded()
     before = verdict(bench)
     policy.apply_operator(bench.tables, operator(50, kind, scope, act, gap_ms=5))
@@ -132,10 +138,18 @@ def test_a_verdict_names_its_line() -> None:
 
 def test_a_policy_is_kept_whole_with_its_seq() -> None:
     bench = seeded()
-    policy.apply_robots(bench.tables, robots(60, RS.RULES, text=b"t", source_url="s", status=200, crawl_delay_ms=7))
+    policy.apply_robots(
+        bench.tables, robots(60, RS.RULES, text=b"t", source_url="s", status=200, crawl_delay_ms=7)
+    )
     row = bench.tables.policies.get(policy.policy_key(ScopeKind.ORIGIN, ORIGIN, 60))
     assert row is not None
-    assert (row.text, row.source_url, row.status, row.crawl_delay_ms, row.robots_state) == (b"t", "s", 200, 7, RS.RULES)
+    assert (row.text, row.source_url, row.status, row.crawl_delay_ms, row.robots_state) == (
+        b"t",
+        "s",
+        200,
+        7,
+        RS.RULES,
+    )
     policy.apply_operator(bench.tables, operator(61, ScopeKind.SITE, "a.example", PolicyAct.BLOCK))
     row = bench.tables.policies.get(policy.policy_key(ScopeKind.SITE, "a.example", 61))
     assert row is not None
@@ -168,7 +182,9 @@ def test_the_crawl_delay_of_a_host() -> None:
     assert policy.crawl_delay_ms(bench.tables, host) == 30, "a copy that serves is believed"
 
 
-@pytest.mark.parametrize(("pages", "brought", "spent"), [(1, False, False), (2, False, True), (2, True, False), (3, False, True)])
+@pytest.mark.parametrize(
+    ("pages", "brought", "spent"), [(1, False, False), (2, False, True), (2, True, False), (3, False, True)]
+)
 def test_the_budget_of_a_host(pages: int, brought: bool, spent: bool) -> None:
     bench = Bench(Settings(scope=Scope(pages_per_host_max=2)))
     bench.seed(URL)
@@ -176,7 +192,9 @@ def test_the_budget_of_a_host(pages: int, brought: bool, spent: bool) -> None:
     at = policy.standing(bench.tables, ORIGIN)
     row = replace(bench.url(URL), last_success_ms=NOW_MS if brought else 0)
     assert policy.budget_spent(bench.tables, at, row) is spent
-    assert policy.budget_spent(bench.tables, at, replace(row, last_success_ms=NOW_MS, location="elsewhere")) == (pages >= 2)
+    assert policy.budget_spent(
+        bench.tables, at, replace(row, last_success_ms=NOW_MS, location="elsewhere")
+    ) == (pages >= 2)
 
 
 def test_settings_in_force() -> None:

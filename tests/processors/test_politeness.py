@@ -20,7 +20,9 @@ HOUR, DAY = 3_600_000, 86_400_000
 CLOCK = HostClock(address="192.0.2.1", address_reason=R.OK, address_expires_ms=NOW_MS + DAY)
 
 
-def result(reason: Reason = R.OK, *, status: int = 200, total_ms: int = 20, retry_after: str = "") -> FetchResult:
+def result(
+    reason: Reason = R.OK, *, status: int = 200, total_ms: int = 20, retry_after: str = ""
+) -> FetchResult:
     """An attempt that was sent at NOW_MS."""
     return FetchResult(
         kind=FetchKind.PAGE, host="a.example", started_ms=NOW_MS, total_ms=total_ms, ended_ms=NOW_MS + total_ms,
@@ -49,7 +51,9 @@ def after(clock: HostClock, one: FetchResult, rules: Politeness = RULES) -> Host
         (replace(CLOCK, operator_gap_ms=7_000, crawl_delay_ms=8_000), 900, 9_000),
     ],
 )
-def test_the_gap_is_the_largest_of_all_and_counts_from_the_last_byte(clock: HostClock, total_ms: int, gap: int) -> None:
+def test_the_gap_is_the_largest_of_all_and_counts_from_the_last_byte(
+    clock: HostClock, total_ms: int, gap: int
+) -> None:
     end = after(clock, result(total_ms=total_ms))
     assert end.gap_ms == gap
     assert end.next_eligible_ms == NOW_MS + total_ms + gap
@@ -132,7 +136,9 @@ def test_a_lease_that_was_handed_back_keeps_the_turn_of_its_claim(reason: Reason
     assert (end.in_flight, end.address_in_flight) == (0, 0)
     assert end.next_eligible_ms == NOW_MS + 1_000
     looks_again = end.address_expires_ms <= NOW_MS + 20
-    assert looks_again == (reason is R.ADDRESS_CHANGED), "an address that changed is looked up before the next claim"
+    assert looks_again == (reason is R.ADDRESS_CHANGED), (
+        "an address that changed is looked up before the next claim"
+    )
 
 
 def test_a_lapsed_lease_counts_its_gap_from_now() -> None:
@@ -196,7 +202,9 @@ def test_a_clock_to_decide_with_has_its_address_as_others_left_it() -> None:
 
 def test_looked_up_anew() -> None:
     bench = Bench()
-    refused = HostRow(host="a.example", address_reason=R.DNS_FAILED, address_expires_ms=NOW_MS + HOUR, resolve_failures=9)
+    refused = HostRow(
+        host="a.example", address_reason=R.DNS_FAILED, address_expires_ms=NOW_MS + HOUR, resolve_failures=9
+    )
     clock = politeness.looked_up_anew(bench.tables, refused, NOW_MS)
     assert clock is not None
     assert (clock.address_expires_ms, clock.resolve_failures) == (NOW_MS, 0)
@@ -208,7 +216,10 @@ def test_looked_up_anew() -> None:
 STEPS = st.sampled_from(["good", "bad", "busy", "released", "lapsed"])
 
 
-@given(st.lists(st.tuples(STEPS, st.integers(0, 5_000), st.integers(0, 100_000)), max_size=30), st.integers(0, 2 * HOUR))
+@given(
+    st.lists(st.tuples(STEPS, st.integers(0, 5_000), st.integers(0, 100_000)), max_size=30),
+    st.integers(0, 2 * HOUR),
+)
 def test_starts_are_never_closer_than_the_gap(steps: list[tuple[str, int, int]], delay_ms: int) -> None:
     """Seed 000, invariant 2, over any sequence of ends and idle times; slots never leak."""
     clock, now, allowed_ms = replace(CLOCK, crawl_delay_ms=delay_ms), NOW_MS, 0
@@ -221,8 +232,12 @@ def test_starts_are_never_closer_than_the_gap(steps: list[tuple[str, int, int]],
         end = now + total_ms
         ends: dict[str, Callable[[], HostClock]] = {
             "good": lambda: politeness.ended(clock, RULES, timed(result(total_ms=total_ms), now), end),
-            "bad": lambda: politeness.ended(clock, RULES, timed(result(R.TIMEOUT, total_ms=total_ms), now), end),
-            "busy": lambda: politeness.ended(clock, RULES, timed(result(status=429, total_ms=total_ms), now), end),
+            "bad": lambda: politeness.ended(
+                clock, RULES, timed(result(R.TIMEOUT, total_ms=total_ms), now), end
+            ),
+            "busy": lambda: politeness.ended(
+                clock, RULES, timed(result(status=429, total_ms=total_ms), now), end
+            ),
             "released": lambda: politeness.ended(clock, RULES, timed(result(R.RELEASED), now), end),
             "lapsed": lambda: politeness.lapsed(clock, RULES, end),
         }
@@ -247,12 +262,17 @@ def wanted(origin: str, url: str) -> Errand:
 def moved(bench: Bench, event: HostEvent, errand: Errand | None) -> HostRow:
     row = bench.tables.hosts.get(hosts.keys.host_id("h.example")) or HostRow(host="h.example")
     clock = hosts.clock_of(row)
-    politeness.apply(bench.tables, politeness.move(bench.context("x"), row, event, R.OK, clock, errand=errand))
+    politeness.apply(
+        bench.tables, politeness.move(bench.context("x"), row, event, R.OK, clock, errand=errand)
+    )
     return bench.host("h.example")
 
 
 def test_a_wanted_errand_stays_until_it_has_its_answer() -> None:
-    one, other = wanted("http://a.example:80", "http://h.example/r"), wanted("http://b.example:80", "http://h.example/r")
+    one, other = (
+        wanted("http://a.example:80", "http://h.example/r"),
+        wanted("http://b.example:80", "http://h.example/r"),
+    )
     bench = Bench()
     assert moved(bench, HostEvent.ERRAND_WANTED, one).errands_wanted == 1
     assert moved(bench, HostEvent.ERRAND_WANTED, one).errands_wanted == 1, "a second wish replaces the first"

@@ -30,7 +30,9 @@ def test_where_it_leads(location: str, target: str) -> None:
     assert next_hop(HERE, location, ()) == Hop(target, R.REDIRECTED, "")
 
 
-@pytest.mark.parametrize("location", ["", "   ", "\t", "http://", "http://[::1", "ftp://a.example/", "javascript:1", "mailto:x@y"])
+@pytest.mark.parametrize(
+    "location", ["", "   ", "\t", "http://", "http://[::1", "ftp://a.example/", "javascript:1", "mailto:x@y"]
+)
 def test_what_leads_nowhere(location: str) -> None:
     assert next_hop(HERE, location, ()).reason is R.BAD_LOCATION
 
@@ -52,7 +54,10 @@ def test_another_spelling_of_the_same_page_is_no_loop() -> None:
     assert next_hop("http://a.example/%7e", "http://a.example/~", ()).reason is R.REDIRECTED
 
 
-@pytest.mark.parametrize(("hops", "reason"), [(0, R.REDIRECTED), (4, R.REDIRECTED), (5, R.TOO_MANY_REDIRECTS), (9, R.TOO_MANY_REDIRECTS)])
+@pytest.mark.parametrize(
+    ("hops", "reason"),
+    [(0, R.REDIRECTED), (4, R.REDIRECTED), (5, R.TOO_MANY_REDIRECTS), (9, R.TOO_MANY_REDIRECTS)],
+)
 def test_more_than_five_hops_end_the_chain(hops: int, reason: Reason) -> None:
     chain = tuple(f"http://a.example/{n}" for n in range(hops))
     found = next_hop(HERE, "/next", chain)

@@ -153,7 +153,9 @@ def test_a_url_that_its_host_put_off_is_due_with_the_host() -> None:
 # --- gone ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("status", "first"), [(404, (S.DEFERRED, R.GONE_UNCONFIRMED)), (410, (S.GONE, R.GONE))])
+@pytest.mark.parametrize(
+    ("status", "first"), [(404, (S.DEFERRED, R.GONE_UNCONFIRMED)), (410, (S.GONE, R.GONE))]
+)
 def test_a_page_that_was_there_is_looked_at_once_more_but_410_is_believed(
     status: int, first: tuple[State, Reason]
 ) -> None:
@@ -225,7 +227,12 @@ def test_a_redirect_to_the_same_identity_is_asked_for_under_its_other_spelling()
 
 def test_more_than_five_spellings_of_one_identity_are_too_many() -> None:
     bench, lease = ready()
-    spellings = [f"http://a.example{dot}/{letter}{mark}" for dot in ("", ".") for letter in ("%78", "x") for mark in ("", "?")]
+    spellings = [
+        f"http://a.example{dot}/{letter}{mark}"
+        for dot in ("", ".")
+        for letter in ("%78", "x")
+        for mark in ("", "?")
+    ]
     made = Made()
     for spelling in [s for s in spellings if s != URL]:
         made = bench.answer(lease, status=302, location=spelling)
@@ -303,7 +310,9 @@ def extension(lease: Lease, deadline_ms: int, **fields: Any) -> LeaseExtension:
     return replace(wish, **fields)
 
 
-@pytest.mark.parametrize(("more_ms", "granted_ms"), [(10_000, 10_000), (80_000, 80_000), (10_000_000, 80_000)])
+@pytest.mark.parametrize(
+    ("more_ms", "granted_ms"), [(10_000, 10_000), (80_000, 80_000), (10_000_000, 80_000)]
+)
 def test_a_lease_is_extended_by_at_most_its_length_from_now(more_ms: int, granted_ms: int) -> None:
     bench, lease = ready()
     bench.now_ms += 80_000

@@ -17,7 +17,9 @@ ORIGIN = "http://a.example:80"
 RULES = b"User-agent: *\nDisallow: /private\n"
 
 
-def redirected(location: str, *, partitions: int = 1, partition: int = 0, **fields: Any) -> tuple[Bench, Made]:
+def redirected(
+    location: str, *, partitions: int = 1, partition: int = 0, **fields: Any
+) -> tuple[Bench, Made]:
     """A bench whose origin's robots.txt was answered with a redirect."""
     bench = Bench(partition=partition, partitions=partitions)
     bench.seed("http://a.example/x")
@@ -59,7 +61,9 @@ def test_a_hop_waits_for_its_own_host(location: str, url: str, host: str) -> Non
     assert budget is not None
     assert budget.in_flight == 0
     assert bench.host(host).errands_wanted == 1
-    assert host != "a.example" or bench.host(host).ready_ms == NOW_MS + 1_000, "behind the gap of the first hop"
+    assert host != "a.example" or bench.host(host).ready_ms == NOW_MS + 1_000, (
+        "behind the gap of the first hop"
+    )
     lease = hop(bench)
     assert (lease.requested, lease.host, lease.origin_key) == (url, host, ORIGIN)
     assert lease.chain == ("http://a.example/robots.txt",)
@@ -109,7 +113,9 @@ def test_what_is_in_force_stays_while_a_hop_is_under_way() -> None:
         bench.now_ms += 1_000
         for lease in bench.claims().leases:
             if lease.kind is FetchKind.RESOLVE:
-                bench.answer(lease, address=f"192.0.2.{len(lease.url)}" if "b.example" in lease.url else ADDRESS)
+                bench.answer(
+                    lease, address=f"192.0.2.{len(lease.url)}" if "b.example" in lease.url else ADDRESS
+                )
             pages |= {lease.url} if lease.kind is FetchKind.PAGE else set()
     assert pages == {"http://a.example/y"}
 
@@ -170,7 +176,9 @@ def test_a_hop_to_what_may_not_be_asked_is_not_made(kind: ScopeKind, target: str
     bench.control(cmd, target_kind=kind, target=target)
     bench.jobs()
     if cmd == "pause" and kind is ScopeKind.HOST:
-        assert bench.host("b.example").ready_ms == -1, "a paused host has no turn; the origin asks again later"
+        assert bench.host("b.example").ready_ms == -1, (
+            "a paused host has no turn; the origin asks again later"
+        )
         return
     made = bench.claims()
     assert made.leases == []
@@ -230,14 +238,20 @@ def test_a_hop_of_another_partition_goes_there_and_its_answer_comes_back() -> No
     assert policies(made) == [], "the answer is not its own to decide"
     assert asked.tables.origins.get(robots_policy.keys.origin_id(ORIGIN)) is None
     back = emitted(made)
-    assert (back.partition, back.topic, back.event.fence) == (HOME, Topic.FETCH_RESULTS, robots_policy.ANSWER_ONLY)
+    assert (back.partition, back.topic, back.event.fence) == (
+        HOME,
+        Topic.FETCH_RESULTS,
+        robots_policy.ANSWER_ONLY,
+    )
     asking.now_ms = asked.now_ms
     made = asking.decide(back.event, Topic.FETCH_RESULTS)
     assert policies(made)[0].state is RS.RULES
     host = asking.host("a.example")
     assert (host.crawl_delay_ms, host.next_eligible_ms) == (9_000, asking.now_ms + 9_000)
     before = asking.tables.digest_values()
-    assert asking.decide(back.event, Topic.FETCH_RESULTS) == Made(), "a repeat changes nothing, counters included"
+    assert asking.decide(back.event, Topic.FETCH_RESULTS) == Made(), (
+        "a repeat changes nothing, counters included"
+    )
     assert asking.tables.digest_values() == before
 
 

@@ -4,7 +4,7 @@ import base64
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontlog.avro.errors import ConfigError
@@ -243,6 +243,7 @@ PIECES = [
 ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(PIECES)).map("".join), max_size=5),
     st.lists(st.text(max_size=30), max_size=5),

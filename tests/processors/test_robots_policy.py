@@ -96,7 +96,11 @@ def test_an_errand_that_was_handed_back_is_leased_again(reason: Reason) -> None:
 def test_the_text_is_in_the_event_and_the_version_in_the_verdicts() -> None:
     bench = asked()
     event = policy_of(bench.answer(bench.claim(), robots_txt=DENY))
-    assert (event.text, event.source_url, event.fetched_ms) == (DENY, "http://a.example/robots.txt", NOW_MS - 20)
+    assert (event.text, event.source_url, event.fetched_ms) == (
+        DENY,
+        "http://a.example/robots.txt",
+        NOW_MS - 20,
+    )
     bench.wait()
     bench.claims()
     row = bench.url(URL)
@@ -105,7 +109,13 @@ def test_the_text_is_in_the_event_and_the_version_in_the_verdicts() -> None:
 
 @pytest.mark.parametrize(
     ("cache_control", "ms"),
-    [("", DAY), ("max-age=3600", HOUR), ("max-age=1", 300_000), ("no-store", 300_000), ("max-age=999999", DAY)],
+    [
+        ("", DAY),
+        ("max-age=3600", HOUR),
+        ("max-age=1", 300_000),
+        ("no-store", 300_000),
+        ("max-age=999999", DAY),
+    ],
 )
 def test_how_long_a_file_is_believed(cache_control: str, ms: int) -> None:
     bench = asked()
@@ -180,7 +190,9 @@ def test_a_crawl_delay_holds_from_the_answer_that_told_it() -> None:
 
 def test_our_own_groups_crawl_delay_counts() -> None:
     bench = asked(identity=Identity(token="mybot"))
-    bench.answer(bench.claim(), robots_txt=b"User-agent: *\nCrawl-delay: 60\n\nUser-agent: MyBot\nCrawl-delay: 7\n")
+    bench.answer(
+        bench.claim(), robots_txt=b"User-agent: *\nCrawl-delay: 60\n\nUser-agent: MyBot\nCrawl-delay: 7\n"
+    )
     assert bench.host("a.example").crawl_delay_ms == 7_000
 
 
@@ -193,7 +205,10 @@ def test_the_longest_crawl_delay_of_its_origins_is_the_hosts() -> None:
     ):
         bench.wait()
         bench.answer(bench.claim(), status=404)
-    assert {bench.origin(ORIGIN).crawl_delay_ms, bench.origin("https://a.example:443").crawl_delay_ms} == {0, 30_000}
+    assert {bench.origin(ORIGIN).crawl_delay_ms, bench.origin("https://a.example:443").crawl_delay_ms} == {
+        0,
+        30_000,
+    }
     assert bench.host("a.example").crawl_delay_ms == 30_000, "the other origin has none"
 
 
@@ -220,7 +235,11 @@ def test_a_newer_file_takes_back_what_it_forbids_and_brings_back_what_it_allows(
         (S.BLOCKED, S.ELIGIBLE, R.POLICY_ALLOWS), (S.FETCHED, S.BLOCKED, R.ROBOTS_DENIED),
     ]  # fmt: skip
     (removed,) = done.out(Topic.REMOVED)
-    assert (removed.url, removed.reason, removed.detail) == (URL, R.ROBOTS_DENIED, "line 2: Disallow: /x (group *)")
+    assert (removed.url, removed.reason, removed.detail) == (
+        URL,
+        R.ROBOTS_DENIED,
+        "line 2: Disallow: /x (group *)",
+    )
     assert removed.policy_version == policy_of(made).seq
 
 

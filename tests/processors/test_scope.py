@@ -26,7 +26,9 @@ URL = "http://a.example/docs/x?q=/p/"
         ("prefix", ("https://a.example/docs/",), True, False),
     ],
 )
-def test_what_each_mode_reaches(mode: ScopeMode, seeds: tuple[str, ...], site_seeded: bool, reached: bool) -> None:
+def test_what_each_mode_reaches(
+    mode: ScopeMode, seeds: tuple[str, ...], site_seeded: bool, reached: bool
+) -> None:
     host, site = HostRow(host="a.example", seeds=seeds), SiteRow(seeded=site_seeded)
     assert (scope.outside(Scope(mode=mode), URL, 0, host, site) == "") is reached
     if mode != "any":

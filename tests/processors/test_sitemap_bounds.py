@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontlog.processors import sitemaps
@@ -234,6 +234,7 @@ PIECES = [
 ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(PIECES))
     .map("".join)
@@ -244,6 +245,7 @@ def test_pieces_of_markup_never_raise(body: bytes) -> None:
     assert all(entry.url.startswith(("http://", "https://")) for entry in (*found.entries, *found.children))
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=400),
     st.sampled_from([b"", b"\x1f\x8b\x08", b"<urlset>", b"<", b"\xff\xfe", b"http://a\n"]),

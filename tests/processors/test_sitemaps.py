@@ -6,7 +6,7 @@ Not verified: that the archive and the fetcher hand over what was served, which 
 import gzip
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontlog.avro.errors import ConfigError
@@ -236,6 +236,7 @@ TOKENS = [
 ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(TOKENS)), st.integers(1, 12))
 def test_mending_does_not_depend_on_where_the_chunks_end(tokens: list[str], size: int) -> None:
     text = "".join(tokens)
@@ -244,6 +245,7 @@ def test_mending_does_not_depend_on_where_the_chunks_end(tokens: list[str], size
     assert (parts.ampersands, parts.characters) == (whole.ampersands, whole.characters)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

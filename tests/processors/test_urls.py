@@ -137,7 +137,12 @@ def test_a_page_is_written_down() -> None:
     bench = bench_with(S.LEASED, chain=("http://old.example/",))
     urls.apply(bench.tables, event_of(S.LEASED, S.FETCHED, R.OK, result=FACTS))
     row = bench.url(URL)
-    assert (row.last_status, row.last_attempt_ms, row.last_success_ms, row.last_change_ms) == (200, NOW_MS, NOW_MS, NOW_MS)
+    assert (row.last_status, row.last_attempt_ms, row.last_success_ms, row.last_change_ms) == (
+        200,
+        NOW_MS,
+        NOW_MS,
+        NOW_MS,
+    )
     assert (row.etag, row.body_file, row.body_offset, row.content_hash) == ('"1"', "f", 1, b"c" * 32)
     assert row.chain == (), "what comes after a success is a chain of its own"
     assert (bench.origin(ORIGIN).pages, bench.host("a.example").pages) == (1, 1)
@@ -145,16 +150,25 @@ def test_a_page_is_written_down() -> None:
 
 def test_not_modified_keeps_what_is_known() -> None:
     bench = bench_with(S.LEASED, etag='"0"', content_hash=b"o" * 32, last_change_ms=7, last_success_ms=7)
-    event = event_of(S.LEASED, S.FETCHED, R.NOT_MODIFIED, result=replace(FACTS, status=304, etag="", content_hash=b""))
+    event = event_of(
+        S.LEASED, S.FETCHED, R.NOT_MODIFIED, result=replace(FACTS, status=304, etag="", content_hash=b"")
+    )
     urls.apply(bench.tables, event)
     row = bench.url(URL)
-    assert (row.etag, row.content_hash, row.last_change_ms, row.last_success_ms) == ('"0"', b"o" * 32, 7, NOW_MS)
+    assert (row.etag, row.content_hash, row.last_change_ms, row.last_success_ms) == (
+        '"0"',
+        b"o" * 32,
+        7,
+        NOW_MS,
+    )
     assert bench.origin(ORIGIN).pages == 0
 
 
 def test_a_failure_keeps_the_last_success() -> None:
     bench = bench_with(S.LEASED, etag='"0"', content_hash=b"o" * 32, last_success_ms=7)
-    urls.apply(bench.tables, event_of(S.LEASED, S.DEFERRED, R.SERVER_ERROR, result=replace(FACTS, status=500)))
+    urls.apply(
+        bench.tables, event_of(S.LEASED, S.DEFERRED, R.SERVER_ERROR, result=replace(FACTS, status=500))
+    )
     row = bench.url(URL)
     assert (row.last_status, row.last_success_ms, row.etag, row.content_hash) == (500, 7, '"0"', b"o" * 32)
 
@@ -178,12 +192,18 @@ def test_a_redirect_to_the_same_identity_changes_what_is_requested() -> None:
     result = replace(FACTS, status=301, location="http://a.example./x")
     urls.apply(bench.tables, event_of(S.LEASED, S.ELIGIBLE, R.REDIRECTED, result=result))
     row = bench.url(URL)
-    assert (row.requested, row.chain, row.last_success_ms) == ("http://a.example./x", ("http://a.example/%78",), 0)
+    assert (row.requested, row.chain, row.last_success_ms) == (
+        "http://a.example./x",
+        ("http://a.example/%78",),
+        0,
+    )
 
 
 def test_first_seen_makes_origin_host_site_and_scope_known() -> None:
     bench = Bench()
-    first = FirstSeen(source_kind=SourceKind.PAGE, raw="X", requested="http://a.example/%78", chain=("c",), nofollow=True)
+    first = FirstSeen(
+        source_kind=SourceKind.PAGE, raw="X", requested="http://a.example/%78", chain=("c",), nofollow=True
+    )
     urls.apply(bench.tables, event_of(S.NONE, S.DISCOVERED, R.LINK, first=first))
     row, site = bench.url(URL), bench.tables.sites.get(b"a.example")
     assert (row.raw, row.requested, row.chain, row.nofollow) == ("X", "http://a.example/%78", ("c",), True)
@@ -216,7 +236,9 @@ def test_any_sequence_leaves_one_state_and_right_counts(wishes: list[tuple[State
     bench = bench_with(S.ELIGIBLE)
     for to, reason in wishes:
         row = bench.url(URL)
-        event = event_of(row.state, to, reason, fence=row.fence + (to is S.LEASED and row.state is S.ELIGIBLE))
+        event = event_of(
+            row.state, to, reason, fence=row.fence + (to is S.LEASED and row.state is S.ELIGIBLE)
+        )
         try:
             urls.apply(bench.tables, event)
         except urls.NotAllowed:

@@ -112,7 +112,7 @@ def gap_of_the_host(at: Asked) -> str | None:
     last = at.servers.last(at.served.host)
     if last is None or not at.served.ours:
         return None
-    wanted_ms = max(_rest_ms(at, last), at.ledger.delay_ms(at.served.host), _operator_gap_ms(at))
+    wanted_ms = max(_rest_ms(at, last), at.ledger.delay_ms(at.served.host, at.owner_ms), _operator_gap_ms(at))
     return _too_soon(at, last, wanted_ms, "its gap")
 
 

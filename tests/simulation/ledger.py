@@ -358,11 +358,10 @@ class Ledger:
         """Whether an operator's pause covers an origin."""
         return shard.paused or _covered(shard.pauses, PolicyAct.PAUSE, origin_key, site)
 
-    def delay_ms(self, host: str) -> int:
-        """The longest Crawl-delay among what is believed of a host's origins."""
-        return max(
-            (b.delay_ms for origin, b in self.beliefs.items() if split_origin(origin)[1] == host), default=0
-        )
+    def delay_ms(self, host: str, now_ms: int) -> int:
+        """The longest Crawl-delay among what is believed of a host's origins, and not out of date."""
+        beliefs = [b for origin, b in self.beliefs.items() if split_origin(origin)[1] == host]
+        return max((b.delay_ms for b in beliefs if max(b.expires_ms, b.copy_until_ms) > now_ms), default=0)
 
 
 def _covered(

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from frontlog.avro.codec import Undecodable, decode, encode
 from frontlog.avro.enums import FetchKind, SourceKind, State, Topic
+from frontlog.avro.errors import MapFull
 from frontlog.avro.events import Control, Event, FetchResult
 from frontlog.fetch.archive import Archive
 from frontlog.processors import canonical
@@ -216,7 +217,7 @@ class Driver:
             target.step(0)
         if found:
             shard.delivered = found[-1].offset + 1
-            shard.settle_outbox()
+            _settled(shard)
         return bool(found)
 
     def run(
@@ -327,6 +328,16 @@ class Driver:
                 with shard.store.begin() as txn:
                     found += list(getattr(Tables(txn), table).scan())
         return found
+
+
+def _settled(shard: Shard) -> None:
+    """Note what was delivered; again when the map had to grow."""
+    while True:
+        try:
+            shard.settle_outbox()
+            return
+        except MapFull:
+            continue
 
 
 def _holds(shard: Shard, topic: str) -> bool:

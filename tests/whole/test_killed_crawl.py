@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from frontlog.avro.enums import State
@@ -19,6 +20,10 @@ def words(site: Site) -> list[str]:
     return [*(site.url(host) for host in range(HOSTS)), *options(QUICK), "--quiet"]
 
 
+def _moved_on(site: Site, known: int, running: Running) -> bool:
+    return len(site.asked()) > known or not running.is_running
+
+
 def test_killed_five_times_and_resumed_it_has_every_page_and_was_polite(tmp_path: Path) -> None:
     folder = tmp_path / "crawl"
     chance = random.Random(20261130)
@@ -29,7 +34,7 @@ def test_killed_five_times_and_resumed_it_has_every_page_and_was_polite(tmp_path
         while killed < KILLS:
             with Running(folder, *words(site)) as running:
                 known = len(site.asked())
-                crawls.until(lambda before=known, r=running: len(site.asked()) > before or not r.is_running)
+                crawls.until(partial(_moved_on, site, known, running))
                 moments.append(chance.uniform(0.0, 0.35))
                 time.sleep(moments[-1])
                 assert running.is_running, f"it ended before kill {killed + 1}; moments {moments}"
