@@ -44,7 +44,7 @@ RESULTS = ROOT / "bench" / "results" / "kills.jsonl"
 FINITE = ("-slow", "0", "-traps", "0", "-errors", "0")
 """The web is finite, and nothing in it asks for a second try."""
 QUICK = (*FINITE, "-latency-ms", "40", "-jitter-ms", "120")
-SLOW = (*FINITE, "-latency-ms", "500", "-jitter-ms", "500")
+SLOW = (*FINITE, "-latency-ms", "1500", "-jitter-ms", "1000")
 """Answers take a while, so that there are leases to lose."""
 FEW_PAGES = r"scope.include=['(-[0-3]\.html|/[0-3]/|[?&]id=[0-3]&cat=\w+|_\([0-3]\)|//[^/]+/)$']"
 """The first four pages of a host, in each of synthweb's four styles of URL."""

@@ -69,8 +69,8 @@ def crawl(
     program: Sequence[str] = FRONTLOG,
     known: int = 0,
 ) -> Measured:
-    """Crawl into a new folder, which knows `known` URLs already, and measure. Raises Missing with what it said when the crawl
-    failed."""
+    """Crawl into a new folder, which knows `known` URLs already, and measure. Raises Missing when the crawl failed, with
+    what it said."""
     folder = place.folder / name
     before = NOTHING
     if known:

@@ -80,7 +80,7 @@ class ArchiveWriter:
                     return
                 batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
             try:
-                answers = [self._append(one.build) for one in batch]
+                answers = [self._placed(one.build) for one in batch]
                 self._flush()
             except BaseException as exc:
                 with self._wake:
@@ -91,7 +91,7 @@ class ArchiveWriter:
                 return
             _tell(batch, answers)
 
-    def _append(self, build: Callable[[], Capture]) -> BodyRef | Exception:
+    def _placed(self, build: Callable[[], Capture]) -> BodyRef | Exception:
         """Where one record will lie, or why it can't be built. Flushes when as much waits as may."""
         try:
             capture = build()

@@ -12,8 +12,10 @@ from frontlog.avro.codec import encode
 from frontlog.avro.enums import SourceKind
 from frontlog.avro.events import Discovery, ParseFacts
 from frontlog.processors import canonical
+from frontlog.processors.discoveries import NOFOLLOW
 from frontlog.processors.links import Links
 from frontlog.processors.page import parse_page
+from frontlog.processors.robots_meta import directives_of
 from frontlog.processors.sites import partition_of, site_of
 
 LINKS_MAX = 500
@@ -22,10 +24,15 @@ LINK_BYTES_MAX = 256 << 10
 PAGE_PRIORITY = 2
 TITLE_CHARACTERS_MAX = 1_000
 URL_CHARACTERS_MAX = 8_192
+CANONICAL_CHARACTERS_MAX = 2_048
+DIRECTIVE_CHARACTERS_MAX = 100
+REL_CHARACTERS_MAX = 200
+"""What a page says of itself in attributes is as long as it likes; what is longer than this says nothing."""
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
-    """A page to parse. `url` is where it was fetched, `identity` what it is known by, `depth` its own."""
+    """A page to parse. `url` is where it was fetched, `identity` what it is known by, `depth` its own; `nofollow`: its
+    X-Robots-Tag says so."""
 
     event_id: str
     identity: str
@@ -36,6 +43,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
     partitions: int
     body: bytes
+    nofollow: bool = False
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True):
@@ -58,7 +66,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
 def parse(job: Job) -> Parsed:
     """Parse a page and make its discoveries."""
     page = parse_page(job.body, job.url, job.content_type, token=job.token)
-    nofollow = bool({"nofollow", "none"} & set(page.robots_meta))
+    nofollow = job.nofollow or directives_of(page.robots_meta, (), job.token).nofollow
     groups = _by_origin(job, page.links, nofollow)
     links = sum(len(group) for group in groups.values())
     facts = ParseFacts(
@@ -70,8 +78,8 @@ def parse(job: Job) -> Parsed:
         links_out=links,
         quality=page.quality,
         text_ratio=page.text_ratio,
-        canonical_url=page.canonical,
-        robots_meta=tuple(page.robots_meta),
+        canonical_url=page.canonical if len(page.canonical) <= CANONICAL_CHARACTERS_MAX else "",
+        robots_meta=tuple(one for one in page.robots_meta if len(one) <= DIRECTIVE_CHARACTERS_MAX),
         text_sha256=page.text_sha256,
     )
     found = [event for origin, group in groups.items() for event in _events(job, origin, group)]
@@ -93,9 +101,29 @@ def _by_origin(job: Job, links: Links, nofollow: bool) -> dict[str, dict[str, Li
             continue
         group = groups.setdefault(found.origin_key, {})
         if found.identity not in group:
-            said = f"{rel} nofollow".strip() if nofollow and "nofollow" not in rel else rel
+            said = _rel(rel)
+            if nofollow and "nofollow" not in said.split():
+                said = f"{said} nofollow".strip()
             group[found.identity] = (url, "" if raw == url else raw[:URL_CHARACTERS_MAX], anchor, said)
     return groups
+
+
+def _rel(rel: str) -> str:
+    """The tokens of `rel`; of very many those that a policy looks at, and others as long as there is room."""
+    if len(rel) <= REL_CHARACTERS_MAX:
+        return rel
+    kept: list[str] = []
+    room = REL_CHARACTERS_MAX
+    for token in sorted(set(rel.split()), key=lambda one: (one not in NOFOLLOW, one)):
+        room -= len(token) + 1
+        if room < 0:
+            break
+        kept.append(token)
+    return " ".join(kept)
+
+
+def _size(link: Link) -> int:
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in link)
 
 
 def _events(job: Job, origin_key: str, group: dict[str, Link]) -> list[Found]:
@@ -103,7 +131,7 @@ def _events(job: Job, origin_key: str, group: dict[str, Link]) -> list[Found]:
     parts: list[list[Link]] = [[]]
     size = 0
     for link in group.values():
-        cost = sum(map(len, link))
+        cost = _size(link)
         if parts[-1] and (len(parts[-1]) == LINKS_MAX or size + cost > LINK_BYTES_MAX):
             parts.append([])
             size = 0

@@ -256,8 +256,9 @@ class Pipeline:
             Job(
                 event_id=attempt_id(lease), identity=lease.url, url=lease.requested,
                 content_type=answer.head.get("content-type") or answer.media_type,
-                token=lease.token,                 depth=lease.depth, at_ms=self._clock(),
-                partitions=self.rules.partitions, body=answer.decoded.data,
+                token=lease.token, depth=lease.depth, at_ms=self._clock(), partitions=self.rules.partitions,
+                body=answer.decoded.data,
+                nofollow=directives_of((), answer.head.all("x-robots-tag"), lease.token).nofollow,
             )
         )  # fmt: skip
 

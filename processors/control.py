@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
+from frontlog.avro.codec import encode
 from frontlog.avro.enums import HostEvent, PolicyAct, Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Control, Discovery, Event, OperatorPolicy, PartitionPaused
 from frontlog.processors import canonical, jobs, policy, politeness, url_rules, urls
@@ -132,7 +133,7 @@ def decide(view: Tables, wish: Control, ctx: Context) -> Iterator[Decided]:
                 try:
                     yield _recrawl(view, ctx, checked, url)
                 except BadControl as exc:  # the others are still followed
-                    yield reject(ctx, "", Reason.BAD_CONTROL, str(exc))
+                    yield reject(ctx, "", Reason.BAD_CONTROL, str(exc), encode(wish))
         else:
             homes = partitions_of(checked, ctx.partitions)
             if ctx.partition in homes:
@@ -140,7 +141,7 @@ def decide(view: Tables, wish: Control, ctx: Context) -> Iterator[Decided]:
             else:  # made with a tool that chose another partition: passed on, never dropped
                 yield Decided(emissions=[Emission(homes[0], Topic.CONTROL, "", checked)])
     except BadControl as exc:
-        yield reject(ctx, "", Reason.BAD_CONTROL, str(exc))
+        yield reject(ctx, "", Reason.BAD_CONTROL, str(exc), encode(wish))
 
 
 def _act(view: Tables, ctx: Context, wish: Control) -> Decided:
@@ -182,7 +183,7 @@ def _seed(wish: Control, ctx: Context) -> Decided:
         found = canonical.canonicalize(raw)
         if isinstance(found, canonical.Refused):
             decided.outputs += reject(
-                ctx, "", Reason.BAD_CONTROL, f"seed {raw!r}: {found.reason.value}"
+                ctx, "", Reason.BAD_CONTROL, f"seed {raw!r}: {found.reason.value}", raw.encode()
             ).outputs
             continue
         event = seed_discovery(

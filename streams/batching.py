@@ -76,12 +76,14 @@ INPUTS: dict[str, tuple[type[Event], ...]] = {
 
 
 class Offered(NamedTuple):
-    """An input on its way into the log. `event` spares decoding what this process encoded."""
+    """An input on its way into the log. `event` spares decoding what this process encoded; `source` is the shard and the
+    offset in its outbox that it comes from, so that what is delivered again after a crash is known again."""
 
     topic: Topic
     key: bytes
     value: bytes
     event: Event | None = None
+    source: tuple[str, int] | None = None
 
 
 class Poison(NamedTuple):

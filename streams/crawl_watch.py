@@ -79,7 +79,7 @@ class Watch:
                 pages_per_s=(self._pages - self._recent[0][1]) / spent if spent else 0.0, in_flight=in_flight,
                 hosts=self._survey.hosts, waiting=self._waiting(), waiting_hosts=len(self._survey.waiting),
                 wire_bytes_run=self._wire_bytes, log_bytes=self._log_bytes(), archive_bytes=self._archive_bytes()[0],
-                rejects=sum(t.rejects for t in self._host.runners), detail=full,
+                rejects=self._host.rejects(), detail=full,
             )
         )  # fmt: skip
 
@@ -144,7 +144,7 @@ class Watch:
             documents=survey.documents, duplicates=max(0, survey.urls_with_text - survey.documents), waiting=self._waiting(),
             waiting_hosts=len(survey.waiting), log_bytes=self._final_log_bytes, archive_bytes=archive_bytes,
             archive_files=files,
-            rejects=sum(t.rejects for t in self._host.runners), example_url=self._example,
+            rejects=self._host.rejects(), example_url=self._example,
             batches_run=sum(t.batches for t in self._host.runners), flushes_run=self._archive.flushes,
             durability=self._host.config.options.log.durability,
         )  # fmt: skip

@@ -50,6 +50,7 @@ class EmbeddedHost:
         self.runners: list[ShardRunner] = []
         self.slots = Slots(config.options.fetch.slots)
         self._map_bytes = map_bytes
+        self._rejects = 0
 
     def open(self) -> None:
         """Open every shard: fold nothing twice, take ownership, release what a dead process left. Raises FrontlogError;
@@ -60,7 +61,7 @@ class EmbeddedHost:
                 self._check_partitions()
         self.clock.not_before(max(self._last_ms(shard) for shard in self.shards))
         for shard in self.shards:
-            shard.open()
+            self._rejects += shard.open().rejects
             with shard.store.begin(write=True) as txn:
                 txn.put(META.name, DURABILITY_KEY, self.config.options.log.durability.encode())
                 txn.commit()
@@ -136,7 +137,9 @@ class EmbeddedHost:
 
     def _deliver(self, delivery: Delivery, answer: Answer) -> bool:
         """Offer an outbox's input to the frontier shard that it is for; if there is none, the first passes it on."""
-        offered = Offered(delivery.topic, delivery.key, delivery.value)
+        offered = Offered(
+            delivery.topic, delivery.key, delivery.value, source=(delivery.source, delivery.offset)
+        )
         number = delivery.partition if delivery.partition < self.partitions else 0
         return self.runners[number].offer(offered, answer)
 
@@ -156,6 +159,10 @@ class EmbeddedHost:
         """When the first host of any shard can be claimed; None: nothing waits."""
         times = [t.next_ready_ms for t in self.runners if t.next_ready_ms is not None]
         return min(times, default=None)
+
+    def rejects(self) -> int:
+        """Inputs that could not be used, since `open`."""
+        return self._rejects + sum(runner.rejects for runner in self.runners)
 
     def full(self) -> str:
         """Why a shard can't commit at the moment; empty when all can."""

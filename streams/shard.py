@@ -10,7 +10,7 @@ What a crash leaves, and who mends it (embedded: log and tables are one commit):
 | after the commit, before leases are handed out    | leases nobody works on | released, the gap counts from then       |
 | after leases were handed out                      | leases                 | released, the gap counts from then       |
 | after the commit, before the outbox is delivered  | the outbox             | delivered again; a repeat changes nothing|
-| after a delivery, before it is noted              | the outbox             | delivered again; a repeat changes nothing|
+| after a delivery, before it is noted              | the outbox             | delivered again; its target knows it     |
 
 A shard is used by one thread.
 """
@@ -43,6 +43,7 @@ OFFERED_MAX = 4_000
 """Inputs that wait for a batch; a sender beyond that waits."""
 OUTBOX_KEY = b"outbox"
 OUTBOX_MAX = 1_000
+RECEIVED_KEY = b"received from "
 Answer = Callable[[Exception | None], None]
 
 
@@ -54,8 +55,9 @@ class Waiting(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An input that this shard's outbox holds for another; `offset` is noted once it is durable there."""
+    """An input that the outbox of the shard `source` holds for another; `offset` is noted once it is durable there."""
 
+    source: str
     offset: int
     topic: Topic
     partition: int
@@ -190,6 +192,11 @@ class Shard:
                 return self._attempt(offered, wanted, work, start)
             except MapFull:
                 continue
+            except Corrupt as exc:
+                raise Corrupt(
+                    f"{self.name}: {exc}; nothing was written: see with `frontlog verify DIR` what else is damaged, then "
+                    "restore the folder from a copy, or what can be read with `frontlog replay rebuild DIR NEW`"
+                ) from exc
             except Poisoned as exc:
                 if exc.poison in self._poison:
                     raise
@@ -207,7 +214,8 @@ class Shard:
                 partition=self.partition, partitions=self.partitions,
             )  # fmt: skip
             made = BatchMaker(Tables(txn, head), self.log.within(txn), ctx, self.role, poison=self._poison)
-            made.append(offered)
+            fresh, received = self._unseen(txn, offered)
+            made.append(fresh)
             work(made)
             made.take_inputs()
             made.take_timers()
@@ -218,6 +226,8 @@ class Shard:
             new = replace(done.head, fold_version=FOLD_VERSION)
             heads.save(txn, new)
             self._note_delivered(txn)
+            for key, following in received.items():
+                txn.put(META.name, key, following.to_bytes(8, "big"))
             txn.commit()
         self.head = new
         return done
@@ -231,6 +241,23 @@ class Shard:
             )
         return head
 
+    def _unseen(self, txn: Txn, offered: list[Offered]) -> tuple[list[Offered], dict[bytes, int]]:
+        """The inputs that no outbox brought before, and up to where each outbox's are in this log with them. An outbox
+        delivers in order, so one number a source tells."""
+        fresh: list[Offered] = []
+        received: dict[bytes, int] = {}
+        for one in offered:
+            if one.source is not None:
+                name, offset = one.source
+                key = RECEIVED_KEY + name.encode()
+                if key not in received:
+                    received[key] = int.from_bytes(txn.get(META.name, key) or b"", "big")
+                if offset < received[key]:
+                    continue
+                received[key] = offset + 1
+            fresh.append(one)
+        return fresh, received
+
     def outbox(self) -> list[Delivery]:
         """What waits for other shards, oldest first, at most OUTBOX_MAX."""
         first, end = self.log.bounds(OUTBOX, self.partition)
@@ -240,7 +267,9 @@ class Shard:
         found: list[Delivery] = []
         for record in self.log.read(OUTBOX, self.partition, at, records_max=OUTBOX_MAX):
             topic, _, number = dict(record.headers)["to"].decode().rpartition("/")
-            found.append(Delivery(record.offset, Topic.named(topic), int(number), record.key, record.value))
+            found.append(
+                Delivery(self.name, record.offset, Topic.named(topic), int(number), record.key, record.value)
+            )
         return found
 
     def _note_delivered(self, txn: Txn) -> None:

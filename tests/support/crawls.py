@@ -7,17 +7,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
+from unittest.mock import patch
+
+from click.testing import CliRunner, Result
 
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import Reason, State, Topic
 from frontlog.avro.events import BodyRef, Event, FetchResult, Transition
+from frontlog.cli import main
 from frontlog.config import Config, load
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.files import LocalFiles
+from frontlog.fetch.parse_job import Job, Parsed, parse
+from frontlog.fetch.parser_pool import ParserPool
 from frontlog.fetch.records import read_record, verify_archive
 from frontlog.state import head as heads
 from frontlog.state.catalogue import DIGESTED, STORE_TABLES
@@ -26,6 +32,7 @@ from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
+from frontlog.streams import crawl as crawl_module
 from frontlog.streams.crawl import run_crawl
 from frontlog.streams.embedded_log import EmbeddedLog
 from frontlog.streams.fold import fold_batch
@@ -54,15 +61,36 @@ def config(**settings: object) -> Config:
     return load(None, QUICK | {name.replace("__", "."): value for name, value in settings.items()})
 
 
+class LocalParsers:
+    """Stands in for the parser processes, whose start costs more than a small crawl: parses here."""
+
+    def __init__(self, workers: int, timeout_ms: int) -> None:
+        self.load = 0
+
+    async def start(self) -> None:
+        """Nothing to spawn."""
+
+    async def parse(self, job: Job) -> Parsed:
+        return parse(job)
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+
 def crawl(
     folder: Path,
     *seeds: str,
     stop: StopSignal | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    parsers: bool = False,
     **settings: object,
 ) -> Summary:
-    """Crawl in this process until an end is reached."""
-    return run_crawl(folder, config(**settings), seeds, on_progress=on_progress, stop=stop or StopSignal())
+    """Crawl in this process until an end is reached; with processes that parse, or without."""
+    pool = ParserPool if parsers else LocalParsers
+    with patch.object(crawl_module, "ParserPool", pool):
+        return run_crawl(
+            folder, config(**settings), seeds, on_progress=on_progress, stop=stop or StopSignal()
+        )
 
 
 # --- the command line in a process of its own --------------------------------------------------------------------
@@ -84,24 +112,26 @@ def frontlog(*words: str | Path, seconds: float = 40) -> subprocess.CompletedPro
     )
 
 
+def here(*words: str | Path) -> Result:
+    """A command in this process: another one than that of a crawl that is `Running`. Starting Python takes longer."""
+    return CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+
+
 def options(settings: dict[str, object]) -> list[str]:
     """Settings as words of a command line."""
     return [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 
 
 class Running:
-    """`frontlog crawl` under way; ended with the block, however that ends."""
+    """`frontlog crawl` under way; ended with the block, however that ends. What it says goes into files in `told`, beside
+    the crawl's folder if it isn't given."""
 
-    def __init__(
-        self, folder: Path, *words: str, start: Sequence[str] = (), before: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *words: str, told: Path | None = None) -> None:
         self.folder = folder
-        self._out = folder.with_name(f"{folder.name}.{time.monotonic_ns()}")
-        argv = [*start, *command("crawl", "--out", folder, *words)]
+        self._out = (told or folder.parent) / f"{folder.name}-{time.monotonic_ns()}"
+        argv = command("crawl", "--out", folder, *words)
         with self._out.with_suffix(".out").open("wb") as out, self._out.with_suffix(".err").open("wb") as err:
-            self._process = subprocess.Popen(
-                argv, stdout=out, stderr=err, env=environment(), preexec_fn=before
-            )
+            self._process = subprocess.Popen(argv, stdout=out, stderr=err, env=environment())
 
     @property
     def pid(self) -> int:
@@ -166,6 +196,11 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def await_death(pids: Iterable[int], *, seconds: float = 20) -> None:
+    """Wait until none of the processes runs."""
+    until(lambda: not any(is_alive(pid) for pid in pids), seconds=seconds, what="the end of processes")
 
 
 def until(condition: Callable[[], object], *, seconds: float = 30, what: str = "it") -> None:

@@ -111,6 +111,13 @@ class Site:
         """Paths that were asked for, robots.txt left out."""
         return [one.path for one in self.asked(host) if one.path != "/robots.txt"]
 
+    def await_requests(self, more: int, *, seconds: float = 30) -> None:
+        """Wait until so many more requests have come."""
+        wanted, end = len(self.asked()) + more, time.monotonic() + seconds
+        while len(self.asked()) < wanted:
+            assert time.monotonic() < end, f"{more} more requests did not come in {seconds} s"
+            time.sleep(0.002)
+
     def gaps_s(self, host: int) -> list[float]:
         """From the end of each request of a host to the beginning of the next; negative: they overlapped."""
         asked = self.asked(host)
