@@ -52,6 +52,8 @@ demo: .venv/run.stamp ## crawl a small site that comes with frontlog, on loopbac
 # --- developing ------------------------------------------------------------------------------------------------------
 
 test: .venv/dev.stamp ## run the tests; ARGS='-k foo' picks some
+	@export PYTHONHASHSEED=$${PYTHONHASHSEED:-$$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}; \
+	echo "PYTHONHASHSEED=$$PYTHONHASHSEED"; \
 	$(BIN)/pytest -q -n auto --dist worksteal $(MEASURE) $(ARGS)
 
 check: check-lint check-types check-imports check-docs check-tests check-wheel ## everything that CI runs

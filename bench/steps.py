@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from frontlog.fetch import archive, archive_writer, ending, parser_pool, transport
+from frontlog.fetch import archive, ending, parser_pool, pipeline, transport
 from frontlog.processors import hosts, machine
 from frontlog.state import head, lmdb_store
 from frontlog.streams import batching, crawl_watch, fold, shard
@@ -39,7 +39,8 @@ STEPS: tuple[tuple[ModuleType | type, str, str], ...] = (
     (shard.Shard, "outbox", "outbox: read what is for other shards"),
     (shard.Shard, "_note_delivered", "outbox: note and cut what was delivered"),
     (shard.Shard, "_attempt", "batch: the rest"),
-    (archive_writer.ArchiveWriter, "_append", "archive thread: build records, compress, hash"),
+    (pipeline, "build_exchange", "archive thread: build records, compress, hash"),
+    (archive.Archive, "append", "archive thread: place records"),
     (archive.Archive, "flush", "archive thread: write and fsync"),
     (transport, "request_bytes", "fetch: build requests"),
     (ending, "decode", "fetch: undo content codings"),

@@ -6,14 +6,15 @@ State and reason are the first two bytes of a row in `urls`, so that counting a 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from frontlog.avro.enums import Reason, RobotsState, State
-from frontlog.processors import hosts, urls
+from frontlog.avro.enums import Reason, State
+from frontlog.processors import hosts, policy, urls
 from frontlog.state.rows import STATES, HostRow, OriginRow
 from frontlog.state.store import Txn
 from frontlog.state.tables import Tables
 from frontlog.streams.summary import StateCount, WaitingHost
 
 REASONS = tuple(Reason)
+NEVER_MS = 1 << 62
 
 
 @dataclass(slots=True)
@@ -66,11 +67,15 @@ def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int, paused: st
         return None
     if paused:
         return WaitingHost(row.host, Reason.PAUSED, 0, queued, f"{paused} is paused")
-    for origin in origins:
-        reason = _origin_holds(origin, now_ms) if origin is not None else None
-        if reason is not None and origin is not None:
-            until = 0 if reason is Reason.PAUSED else origin.robots_expires_ms
-            return WaitingHost(row.host, reason, until, queued, origin.origin_key)
+    held = _held(origins, now_ms)
+    if held is not None:
+        origin, reason = held
+        until = 0 if reason is Reason.PAUSED else origin.robots_expires_ms
+        return WaitingHost(row.host, reason, until, queued, origin.origin_key)
+    rules = policy.settings_of(tables).politeness
+    if row.parked and row.crawl_delay_ms > rules.crawl_delay_ms_max:
+        detail = f"its Crawl-delay is {row.crawl_delay_ms / 1_000:g} s"
+        return WaitingHost(row.host, Reason.CRAWL_DELAY_TOO_LONG, row.next_eligible_ms, queued, detail)
     if row.paused or row.parked:
         return WaitingHost(row.host, Reason.PAUSED, 0, queued)
     if row.address_reason is not Reason.OK and row.address_expires_ms > now_ms:
@@ -90,10 +95,17 @@ def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int, paused: st
     return WaitingHost(row.host, Reason.DUE, until_ms, queued, f"gap of {row.gap_ms} ms")
 
 
-def _origin_holds(origin: OriginRow, now_ms: int) -> Reason | None:
-    if origin.paused:
-        return Reason.PAUSED
-    held = hosts.held_until_ms(origin, now_ms) > now_ms
-    if held and origin.robots_state in (RobotsState.UNREACHABLE, RobotsState.UNKNOWN):
-        return Reason.ROBOTS_UNREACHABLE
-    return None
+def _held(origins: list[OriginRow | None], now_ms: int) -> tuple[OriginRow, Reason] | None:
+    """What holds all origins of a host that have something to fetch: that which ends first; None: one is free."""
+    found: list[tuple[int, OriginRow, Reason]] = []
+    for origin in origins:
+        if origin is None or not sum(urls.counts_by_class(origin)):
+            continue
+        if origin.paused:
+            found.append((NEVER_MS, origin, Reason.PAUSED))
+        elif hosts.held_until_ms(origin, now_ms) > now_ms:
+            found.append((origin.robots_expires_ms, origin, Reason.ROBOTS_UNREACHABLE))
+        else:
+            return None
+    first = min(found, key=lambda one: one[0], default=None)
+    return None if first is None else (first[1], first[2])

@@ -60,7 +60,8 @@ def test_json_that_cannot_be_followed_says_why(data: bytes, told: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "target", "canonical"),
     [
-        (K.HOST, "A.Example.", "a.example"), (K.HOST, "bücher.example", "xn--bcher-kva.example"), (K.HOST, "127.1", "127.0.0.1"),
+        (K.HOST, "A.Example.", "a.example"), (K.HOST, "bücher.example", "xn--bcher-kva.example"),
+        (K.HOST, "127.1", "127.0.0.1"),
         (K.HOST, "[::1]", "[::1]"), (K.SITE, "www.a.example", "a.example"), (K.ORIGIN, "HTTP://a.example", "http://a.example:80"),
         (K.ORIGIN, "https://a.example:8443/path", "https://a.example:8443"), (K.PARTITION, "007", "7"), (K.CRAWL, "x", ""),
     ],

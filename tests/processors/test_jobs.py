@@ -179,7 +179,7 @@ def test_waking_a_host_leaves_the_budget_of_its_address_alone() -> None:
     for lease in bench.claims().leases:
         bench.answer(lease)
     bench.control("pause", target_kind=ScopeKind.SITE, target="a.example")
-    busy = [lease for lease in bench.claims().leases]
+    busy = bench.claims().leases
     assert [lease.host for lease in busy] == ["b.example"]
     assert bench.host("a.example").parked
     bench.control("resume", target_kind=ScopeKind.SITE, target="a.example")

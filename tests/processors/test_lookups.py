@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from frontlog.avro.enums import FetchKind, HostEvent, Reason
 from frontlog.processors import lookups
 from frontlog.processors.leased import Lease
+from frontlog.state import keys
 from support.machine import ADDRESS, NOW_MS, Bench
 
 R = Reason
@@ -51,7 +52,7 @@ def test_an_address_comes_with_the_budget_that_others_left() -> None:
 @pytest.mark.parametrize("failures", [0, 1, 2, 3, 4, 999, 1_000])
 def test_failed_look_ups_wait_ever_longer_until_they_are_believed(failures: int) -> None:
     bench, lease = asked()
-    key = lookups.keys.host_id("a.example")
+    key = keys.host_id("a.example")
     bench.tables.hosts.put(key, replace(bench.host("a.example"), resolve_failures=failures))
     bench.answer(lease, address="", reason=R.DNS_FAILED, detail="SERVFAIL")
     host = bench.host("a.example")

@@ -37,7 +37,8 @@ def test_a_page_is_given_out_whole() -> None:
         event_id="e1", url=URL, requested_url="http://a.example/%78", canonical_url="http://a.example/c",
         fetched_at="2026-09-21T14:13:20.000Z", status=200, content_type="text/html",
         warc_ref=WarcRef(file="f.warc.gz", offset=7, length=9), content_sha256="01" * 32, simhash="f" * 16,
-        verdict=Verdict.NEW, duplicate_of=None, robots_meta=("noarchive",), noindex=False, links_out=3, title="T", language="en",
+        verdict=Verdict.NEW, duplicate_of=None, robots_meta=("noarchive",), noindex=False, links_out=3,
+        title="T", language="en",
     )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def test_only_some_reasons_take_a_page_back(reason: Reason) -> None:
     context = bench.context("claim")
     context.seq = 77
     found = outputs.removed(context, "http://a.example:80", bench.url(URL), reason, "why", 5)
-    taken_back = "gone robots_denied operator_block out_of_scope suppressed".split()
+    taken_back = ["gone", "robots_denied", "operator_block", "out_of_scope", "suppressed"]
     assert len(found) == (reason.value in taken_back)
     if found:
         event = found[0].event

@@ -1,7 +1,5 @@
 """The clock of politeness: each row of DESIGN §6's table, and what may never shorten a wait."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from frontlog.avro.enums import FetchKind, HostEvent, Reason
 from frontlog.avro.events import Errand, FetchResult, HostClock
 from frontlog.processors import hosts, politeness
 from frontlog.processors.settings import Politeness
+from frontlog.state import keys
 from frontlog.state.rows import AddressRow, HostRow
 from support.machine import NOW_MS, Bench
 
@@ -216,6 +215,19 @@ def test_looked_up_anew() -> None:
 STEPS = st.sampled_from(["good", "bad", "busy", "released", "lapsed"])
 
 
+def ended(what: str, clock: HostClock, start_ms: int, total_ms: int) -> HostClock:
+    """The clock behind a request that ended in one of five ways."""
+    end_ms = start_ms + total_ms
+    if what == "lapsed":
+        return politeness.lapsed(clock, RULES, end_ms)
+    answers = {
+        "good": result(total_ms=total_ms), "bad": result(R.TIMEOUT, total_ms=total_ms),
+        "busy": result(status=429, total_ms=total_ms), "released": result(R.RELEASED),
+    }  # fmt: skip
+    one = replace(answers[what], started_ms=start_ms, ended_ms=start_ms + answers[what].total_ms)
+    return politeness.ended(clock, RULES, one, end_ms)
+
+
 @given(
     st.lists(st.tuples(STEPS, st.integers(0, 5_000), st.integers(0, 100_000)), max_size=30),
     st.integers(0, 2 * HOUR),
@@ -229,27 +241,11 @@ def test_starts_are_never_closer_than_the_gap(steps: list[tuple[str, int, int]],
         assert now >= allowed_ms
         clock = politeness.claimed(clock, RULES, now)
         assert (clock.in_flight, clock.address_in_flight) == (1, 1)
-        end = now + total_ms
-        ends: dict[str, Callable[[], HostClock]] = {
-            "good": lambda: politeness.ended(clock, RULES, timed(result(total_ms=total_ms), now), end),
-            "bad": lambda: politeness.ended(
-                clock, RULES, timed(result(R.TIMEOUT, total_ms=total_ms), now), end
-            ),
-            "busy": lambda: politeness.ended(
-                clock, RULES, timed(result(status=429, total_ms=total_ms), now), end
-            ),
-            "released": lambda: politeness.ended(clock, RULES, timed(result(R.RELEASED), now), end),
-            "lapsed": lambda: politeness.lapsed(clock, RULES, end),
-        }
-        clock = ends[what]()
-        allowed_ms = max(allowed_ms, (now if what == "released" else end) + least)
+        clock = ended(what, clock, now, total_ms)
+        allowed_ms = max(allowed_ms, (now if what == "released" else now + total_ms) + least)
         assert (clock.in_flight, clock.address_in_flight) == (0, 0)
         assert clock.next_eligible_ms >= allowed_ms
-        now = end
-
-
-def timed(one: FetchResult, start_ms: int) -> FetchResult:
-    return replace(one, started_ms=start_ms, ended_ms=start_ms + one.total_ms)
+        now += total_ms
 
 
 # --- apply ---------------------------------------------------------------------------------------------------
@@ -260,7 +256,7 @@ def wanted(origin: str, url: str) -> Errand:
 
 
 def moved(bench: Bench, event: HostEvent, errand: Errand | None) -> HostRow:
-    row = bench.tables.hosts.get(hosts.keys.host_id("h.example")) or HostRow(host="h.example")
+    row = bench.tables.hosts.get(keys.host_id("h.example")) or HostRow(host="h.example")
     clock = hosts.clock_of(row)
     politeness.apply(
         bench.tables, politeness.move(bench.context("x"), row, event, R.OK, clock, errand=errand)

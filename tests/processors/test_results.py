@@ -14,7 +14,6 @@ from support.machine import NOW_MS, Bench, Made
 
 R, S = Reason, State
 URL = "http://a.example/x"
-ETAG = {"etag": '"1"'}
 
 
 def ready(**settings: Any) -> tuple[Bench, Lease]:
@@ -182,7 +181,7 @@ def test_what_was_never_given_out_is_not_taken_back() -> None:
 
 def test_not_modified_needs_a_validator_that_was_sent() -> None:
     bench, lease = ready()
-    bench.page(lease, **ETAG)
+    bench.page(lease, etag='"1"')
     bench.control("recrawl", target_kind=ScopeKind.CRAWL, urls=(URL,))
     lease = again(bench)
     assert lease.etag == '"1"'

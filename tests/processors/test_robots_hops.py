@@ -10,6 +10,7 @@ from frontlog.avro.events import Errand, ErrandRequest, RobotsPolicy
 from frontlog.processors import robots_policy
 from frontlog.processors.leased import Lease
 from frontlog.processors.sites import partition_of, site_of
+from frontlog.state import keys
 from support.machine import ADDRESS, NOW_MS, Bench, Made
 
 R, RS = Reason, RobotsState
@@ -236,7 +237,7 @@ def test_a_hop_of_another_partition_goes_there_and_its_answer_comes_back() -> No
     asked.now_ms += 20
     made = asked.answer(lease, robots_txt=b"User-agent: *\nCrawl-delay: 9\n")
     assert policies(made) == [], "the answer is not its own to decide"
-    assert asked.tables.origins.get(robots_policy.keys.origin_id(ORIGIN)) is None
+    assert asked.tables.origins.get(keys.origin_id(ORIGIN)) is None
     back = emitted(made)
     assert (back.partition, back.topic, back.event.fence) == (
         HOME,

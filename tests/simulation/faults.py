@@ -12,10 +12,10 @@ from simulation.ledger import ShardNote
 from simulation.plan import Fault, FaultEvent
 from simulation.simulation import Simulation
 
-CALM_POLL_S = 10.0
+CALM_POLL_S = 20.0
 WISHES = ("pause", "resume", "block", "unblock", "slow", "recrawl", "seed")
 SETTLE_S = 30.0
-QUIET_S = 400.0
+QUIET_S = 120.0
 """After so long, what was given up is asked for again."""
 
 

@@ -387,7 +387,7 @@ class Simulation:
 def _polling(sim: Simulation) -> Iterator[None]:
     """Look for foreign inputs and old leases less often than in the world: an idle hour is no use to anyone."""
     before = shard_runner.POLL_S
-    shard_runner.POLL_S = sim.plan.rng("poll").choice((0.2, 1.0, 3.0))
+    shard_runner.POLL_S = sim.plan.rng("poll").choice((0.2, 1.0) if sim.plan.hasty else (2.0, 5.0))
     try:
         yield
     finally:

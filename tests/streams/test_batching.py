@@ -1,20 +1,17 @@
 """One batch: the order of its inputs, its bounds, its proof, and inputs that nobody can use."""
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from frontlog.avro.codec import body_of, encode
-from frontlog.avro.enums import FetchKind, Reason, ScopeKind, SourceKind, State, Topic
+from frontlog.avro.enums import FetchKind, PolicyAct, Reason, RobotsState, ScopeKind, State, Topic, Verdict
 from frontlog.avro.events import (
     Batch,
     Candidate,
     ContentVerdict,
     CursorMoved,
-    Discovery,
     Document,
     Event,
     FetchResult,
@@ -23,28 +20,28 @@ from frontlog.avro.events import (
     OwnershipTaken,
     RobotsPolicy,
     Transition,
-    Verdict,
 )
-from frontlog.processors import machine
-from frontlog.processors.context import Decided
-from frontlog.processors.control import from_json
 from frontlog.streams import batching
-from frontlog.streams.shard import Shard
-from frontlog.streams.topics import OUTBOX, Role
+from frontlog.streams.topics import OUTBOX, Role, input_topics
 from support.driver import ManualClock
 from support.invariants import Twin
-from support.shards import append, batches, crawl, decisions, events, offer, opened, pause, result, rows, seed, urls
+from support.shards import (
+    append,
+    batches,
+    crawl,
+    decisions,
+    events,
+    links,
+    offer,
+    opened,
+    pause,
+    result,
+    rows,
+    seed,
+    urls,
+)
 
 URL = "http://a.example/x"
-
-
-def links(count: int, name: str = "a.example", **fields: Any) -> Discovery:
-    found = tuple(f"http://{name}/{n}" for n in range(count))
-    base = Discovery(
-        event_id=name, origin_key=f"http://{name}:80", source_kind=SourceKind.SEED, priority=2, parts=1, urls=found,
-        raws=("",) * count, anchors=("",) * count, rels=("",) * count,
-    )  # fmt: skip
-    return replace(base, **fields)
 
 
 # --- order ---------------------------------------------------------------------------------------------------
@@ -58,7 +55,10 @@ def test_inputs_are_taken_topic_by_topic_then_timers_then_claims() -> None:
     first, second = shard.step(2).leases
     offer(shard, result(shard, first), Topic.FETCH_RESULTS)
     clock.advance(90_000)
-    verdict = ContentVerdict(verdict=Verdict.NEW, candidate=Candidate(origin_key="http://a.example:80", url=URL, text_sha256=b"x" * 32))
+    verdict = ContentVerdict(
+        verdict=Verdict.NEW,
+        candidate=Candidate(origin_key="http://a.example:80", url=URL, text_sha256=b"x" * 32),
+    )
     offer(shard, seed("http://c.example/"))
     offer(shard, verdict, Topic.CONTENT_VERDICTS)
     offer(shard, pause(ScopeKind.HOST, "d.example"), Topic.CONTROL)
@@ -115,7 +115,9 @@ def test_inputs_of_another_process_come_in_the_order_of_their_offsets() -> None:
 # --- bounds --------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_takes_a_bounded_number_of_inputs_and_the_rest_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_takes_a_bounded_number_of_inputs_and_the_rest_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(batching, "INPUTS_MAX", 3)
     shard = opened()
     for n in range(8):
@@ -157,102 +159,6 @@ def test_claims_and_jobs_stop_at_the_bound_and_go_on(monkeypatch: pytest.MonkeyP
     while (done := shard.step(100)).more:
         assert len(done.decisions) <= 10
     assert len(done.leases) <= 10
-
-
-# --- inputs that nobody can use ------------------------------------------------------------------------------
-
-BAD = [
-    (Topic.DISCOVERIES, b"", Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, b"not avro", Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, b"\xc3\x01" + b"\xee" * 40, Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, encode(seed(URL))[:-3], Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, encode(seed(URL)) + b"!", Reason.UNDECODABLE),
-    (Topic.FETCH_RESULTS, encode(seed(URL)), Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, encode(Candidate(origin_key="http://a.example:80", url=URL, text_sha256=b"x" * 32)), Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, encode(pause()), Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, encode(links(1, depth=70_000)), Reason.UNDECODABLE),
-    (Topic.DISCOVERIES, encode(links(1, priority=-1)), Reason.UNDECODABLE),
-    (Topic.CONTROL, b"{", Reason.BAD_CONTROL),
-    (Topic.CONTROL, b'{"cmd": "fly"}', Reason.BAD_CONTROL),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("topic", "value", "reason"), BAD)
-@pytest.mark.parametrize("foreign", [False, True])
-def test_a_bad_input_is_a_reject_with_its_place_and_stops_no_other(
-    topic: Topic, value: bytes, reason: Reason, foreign: bool
-) -> None:
-    shard = opened()
-    (append if foreign else offer)(shard, value, topic)
-    offset = shard.log.bounds(topic, 0)[1] - 1 if foreign else 0
-    offer(shard, seed("http://good.example/"))
-    done = shard.step(0)
-    (reject,) = events(shard, Topic.REJECTS)
-    assert (reject.topic, reject.partition, reject.offset, reject.reason) == (topic.value, 0, offset, reason)
-    assert reject.value == (value[:4_096] if value[:2] != b'{"' else encode(from_json(value))), "its bytes are kept"
-    assert reject.detail
-    assert done.rejects == 1
-    assert "http://good.example/" in urls(shard)
-    assert shard.step(0).head is None, "it is not tried again"
-
-
-def test_every_bad_input_at_once() -> None:
-    shard = opened()
-    for topic, value, _ in BAD:
-        offer(shard, value, topic)
-    assert shard.step(0).rejects == len(BAD)
-    assert_rebuilt(shard)
-
-
-def assert_rebuilt(shard: Shard) -> None:
-    Twin(shard).assert_equal(shard)
-
-
-@pytest.fixture
-def trap(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Deciding a seed of `boom.example` applies something and then raises, as a bug would."""
-    told: list[str] = []
-    decide = machine.decide
-
-    def trapped(view: Any, event: Event, ctx: Any) -> Iterator[Decided]:
-        for step in decide(view, event, ctx):
-            yield step
-            if isinstance(event, Discovery) and "boom" in event.origin_key:
-                told.append(event.origin_key)
-                raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(machine, "decide", trapped)
-    return told
-
-
-def test_an_input_that_breaks_the_machine_is_left_out_and_stops_no_other(trap: list[str]) -> None:
-    shard = opened()
-    for name in ("a.example", "boom1.example", "b.example", "boom2.example", "c.example"):
-        offer(shard, seed(f"http://{name}/"))
-    done = shard.step(0)
-    assert sorted(urls(shard)) == ["http://a.example/", "http://b.example/", "http://c.example/"], "nothing half done"
-    rejects = events(shard, Topic.REJECTS)
-    assert [(r.offset, r.reason) for r in rejects] == [(1, Reason.UNDECODABLE), (3, Reason.UNDECODABLE)]
-    assert "ZeroDivisionError: a bug" in rejects[0].detail
-    assert (done.inputs, len(shard.poisoned), len(trap)) == (5, 2, 2)
-    assert_rebuilt(shard)
-
-
-def test_a_poison_is_known_by_its_bytes_since_its_place_may_change(trap: list[str]) -> None:
-    """Between two attempts another process may append: the record that comes to the place is innocent."""
-    shard = opened()
-    offer(shard, seed("http://boom.example/"))
-    attempt = shard._attempt  # pyright: ignore[reportPrivateUsage]
-
-    def interrupted(*args: Any) -> Any:
-        if trap and shard.log.bounds(Topic.DISCOVERIES, 0)[1] == 0:
-            append(shard, seed("http://innocent.example/"), Topic.DISCOVERIES)
-        return attempt(*args)
-
-    shard._attempt = interrupted  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
-    shard.step(0)
-    assert list(urls(shard)) == ["http://innocent.example/"]
-    assert [r.offset for r in events(shard, Topic.REJECTS)] == [1]
 
 
 # --- the proof -----------------------------------------------------------------------------------------------
@@ -299,8 +205,8 @@ def test_an_input_that_changes_nothing_moves_its_position_only() -> None:
 
 KEYS: list[tuple[Event, bytes]] = [
     (Transition(origin_key="http://a:80", from_state=State.NONE, to_state=State.DISCOVERED, reason=Reason.SEED), b"http://a:80"),
-    (RobotsPolicy(origin_key="http://a:80", state=next(iter(machine.policy.RobotsState)), reason=Reason.OK), b"http://a:80"),
-    (OperatorPolicy(scope_kind=ScopeKind.SITE, scope="a.example", act=next(iter(machine.policy.PolicyAct))), b"site:a.example"),
+    (RobotsPolicy(origin_key="http://a:80", state=RobotsState.RULES, reason=Reason.OK), b"http://a:80"),
+    (OperatorPolicy(scope_kind=ScopeKind.SITE, scope="a.example", act=PolicyAct.BLOCK), b"site:a.example"),
     (Document(content_hash=b"\x01\xff", verdict=Verdict.NEW), b"01ff"),
     (OwnershipTaken(), b"3"),
     (Batch(), b"3"),
@@ -314,8 +220,11 @@ def test_record_keys(event: Event, key: bytes) -> None:
 
 
 def test_every_decision_has_a_topic() -> None:
-    assert {kind for kind in batching.TOPIC_OF} >= {type(event) for event, _ in KEYS}
-    assert set(batching.INPUTS) == {*batching.input_topics(Role.FRONTIER), *batching.input_topics(Role.CONTENT)}
+    assert set(batching.TOPIC_OF) >= {type(event) for event, _ in KEYS}
+    assert set(batching.INPUTS) == {
+        *input_topics(Role.FRONTIER),
+        *input_topics(Role.CONTENT),
+    }
 
 
 # --- pauses --------------------------------------------------------------------------------------------------
@@ -346,11 +255,20 @@ def test_emissions_wait_in_the_outbox_with_their_target() -> None:
 def test_a_content_shard_decides_candidates_only() -> None:
     clock = ManualClock()
     shard = opened(role=Role.CONTENT, clock=clock)
-    offer(shard, Candidate(event_id="e", origin_key="http://a.example:80", url=URL, text_sha256=b"x" * 32), Topic.CANDIDATES)
+    offer(
+        shard,
+        Candidate(event_id="e", origin_key="http://a.example:80", url=URL, text_sha256=b"x" * 32),
+        Topic.CANDIDATES,
+    )
     offer(shard, seed(URL), Topic.CANDIDATES)
     done = shard.step(100)
-    assert ([type(e) for e in done.decisions], done.rejects, done.leases, done.next_ready_ms) == ([Document], 1, [], None)
-    assert_rebuilt(shard)
+    assert ([type(e) for e in done.decisions], done.rejects, done.leases, done.next_ready_ms) == (
+        [Document],
+        1,
+        [],
+        None,
+    )
+    Twin(shard).assert_equal(shard)
 
 
 def test_a_whole_crawl_is_rebuilt() -> None:
@@ -360,7 +278,7 @@ def test_a_whole_crawl_is_rebuilt() -> None:
         offer(shard, links(3, f"h{n}.example"))
     assert crawl(shard, clock) == 6 * (1 + 1 + 3)
     assert {row.state for row in urls(shard).values()} == {State.FETCHED}
-    assert_rebuilt(shard)
+    Twin(shard).assert_equal(shard)
 
 
 def test_results_know_their_kind() -> None:

@@ -12,7 +12,14 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, Reason, ScopeKind, SourceKind, State, Topic
@@ -25,41 +32,29 @@ from frontlog.state.rows import UrlRow
 from frontlog.streams.shard import Shard
 from support.driver import Driver
 from support.invariants import Twin, assert_consistent
+from support.odd import (
+    ADDRESSES,
+    DEPTH_MAX,
+    LEASE_MS,
+    LOOK_UP_REASONS,
+    NO_ANSWERS,
+    NOT_ASKED,
+    ORIGINS,
+    PARTITIONS,
+    PATHS,
+    ROBOTS_STATUSES,
+    ROUNDS_MAX,
+    SCOPES,
+    STATUSES,
+    TEXTS,
+    TIMES,
+    TOKEN,
+    TOTALS,
+    URLS,
+    WAITS,
+)
 from support.rival import DAY_MS, Rival
 
-PARTITIONS = 2
-TOKEN = "frontlog"
-ORIGINS = (
-    "http://a.example", "https://a.example", "http://www.a.example", "https://c.example", "http://d.example:8080",
-)  # fmt: skip
-PATHS = ("/", "/1", "/2?q", "/private/x")
-URLS = tuple(origin + path for origin in ORIGINS for path in PATHS)
-ADDRESSES = {"a.example": "198.51.100.1", "www.a.example": "198.51.100.1"}
-LEASE_MS = 90_000
-DEPTH_MAX = 16
-ROUNDS_MAX = 1_000
-TEXTS = (
-    b"", b"User-agent: *\nDisallow: /private\n", b"User-agent: *\nDisallow: /\n", b"User-agent: *\nCrawl-delay: 5\n",
-    b"User-agent: *\nCrawl-delay: 7200\nDisallow: /1\n",
-)  # fmt: skip
-NO_ANSWERS = (
-    Reason.TIMEOUT, Reason.CONNECTION_RESET, Reason.CONNECTION_REFUSED, Reason.NO_ROUTE, Reason.TLS_FAILED,
-    Reason.PROTOCOL_ERROR, Reason.TRUNCATED, Reason.DECODE_FAILED, Reason.DNS_FAILED, Reason.OVERSIZE, Reason.BAD_TYPE,
-    Reason.HEADER_OVERSIZE, Reason.PARSER_LIMIT, Reason.WORKER_LOST, Reason.STORE_FULL, Reason.TOO_MANY_REDIRECTS,
-    Reason.BLOCKED_NETWORK, Reason.RELEASED, Reason.ADDRESS_CHANGED,
-)  # fmt: skip
-NOT_ASKED = (Reason.BLOCKED_NETWORK, Reason.RELEASED, Reason.ADDRESS_CHANGED)
-LOOK_UP_REASONS = (Reason.DNS_FAILED, Reason.BLOCKED_NETWORK, Reason.RELEASED)
-TOTALS = (0, 20, 3_000)
-STATUSES = (200, 200, 200, 201, 204, 301, 302, 304, 400, 401, 403, 404, 410, 429, 500, 502, 503, 600, 101)
-ROBOTS_STATUSES = (200, 200, 301, 302, 403, 404, 429, 500, 503, 600)
-WAITS = {"": 0, "0": 0, "-1": 0, "soon": 0, "30": 30_000, "86401": DAY_MS}
-TIMES = (0, 1, 999, 1_000, 1_001, 5_000, 20_000, 60_000, 90_001, 600_001, 3_600_001, 86_400_001)
-SCOPES = (
-    (ScopeKind.CRAWL, ""), (ScopeKind.SITE, "a.example"), (ScopeKind.HOST, "a.example"),
-    (ScopeKind.ORIGIN, "https://a.example:443"), (ScopeKind.PARTITION, "0"), (ScopeKind.PARTITION, "1"),
-    (ScopeKind.HOST, "d.example"), (ScopeKind.SITE, "c.example"),
-)  # fmt: skip
 PICK = st.integers(0, 1 << 16)
 
 
@@ -145,7 +140,9 @@ class PartitionMachine(RuleBasedStateMachine):
         pick, total_ms = divmod(pick, len(TOTALS))
         if pick % 3 == 0:
             reasons = LOOK_UP_REASONS if lease.kind is FetchKind.RESOLVE else NO_ANSWERS
-            self.end(lease, self.result(lease, TOTALS[total_ms] or 1, reason=reasons[pick // 3 % len(reasons)]))
+            self.end(
+                lease, self.result(lease, TOTALS[total_ms] or 1, reason=reasons[pick // 3 % len(reasons)])
+            )
         elif lease.kind is FetchKind.RESOLVE:
             self.end(lease, self.looked_up(lease))
         elif lease.kind is FetchKind.ROBOTS:
@@ -176,7 +173,9 @@ class PartitionMachine(RuleBasedStateMachine):
         address = ADDRESSES.get(lease.host) or self.crawl.web.address_of(lease.host)
         return replace(self.result(lease, 0), address=address, addresses=(address,), ttl_ms=600_000)
 
-    def result(self, lease: Lease, total_ms: int, *, status: int = 0, reason: Reason = Reason.OK) -> FetchResult:
+    def result(
+        self, lease: Lease, total_ms: int, *, status: int = 0, reason: Reason = Reason.OK
+    ) -> FetchResult:
         return FetchResult(
             event_id=f"{lease.partition} {lease.kind} {lease.fence} {lease.url}", kind=lease.kind,
             origin_key=lease.origin_key, host=lease.host, url=lease.url, requested=lease.requested, fence=lease.fence,
@@ -268,7 +267,9 @@ class PartitionMachine(RuleBasedStateMachine):
 
     @rule(url=st.sampled_from(URLS))
     def recrawl(self, url: str) -> None:
-        self.wish(Control(cmd="recrawl", target_kind=ScopeKind.CRAWL, urls=(url,), actor="test"), everywhere=False)
+        self.wish(
+            Control(cmd="recrawl", target_kind=ScopeKind.CRAWL, urls=(url,), actor="test"), everywhere=False
+        )
 
     def wish(self, wish: Control, *, everywhere: bool = True) -> None:
         crawl_wide = everywhere and wish.target_kind is ScopeKind.CRAWL
@@ -343,7 +344,9 @@ class PartitionMachine(RuleBasedStateMachine):
     def heal(self) -> None:
         """Faults stop and holds are lifted: all that may be fetched is fetched, within bounded time and work."""
         for kind, target, cmd in sorted(self.rival.held):
-            self.wish(Control(cmd={"pause": "resume", "block": "unblock"}[cmd], target_kind=kind, target=target))
+            self.wish(
+                Control(cmd={"pause": "resume", "block": "unblock"}[cmd], target_kind=kind, target=target)
+            )
         for host in ("a.example", "d.example"):
             self.wish(Control(cmd="slow", target_kind=ScopeKind.HOST, target=host))
         for _ in range(ROUNDS_MAX):

@@ -43,7 +43,8 @@ def original() -> Log:
     """Decisions by topic."""
     shard = crawled()
     return {
-        topic.value: [decode(r.value) for r in shard.log.scan(topic, 0, 0)] for topic in decision_topics(Role.FRONTIER)
+        topic.value: [decode(r.value) for r in shard.log.scan(topic, 0, 0)]
+        for topic in decision_topics(Role.FRONTIER)
     }
 
 
@@ -82,7 +83,9 @@ def copy(found: Log) -> Log:
 
 def test_a_whole_log_gives_the_tables() -> None:
     shard = crawled()
-    found = {t.value: [decode(r.value) for r in shard.log.scan(t, 0, 0)] for t in decision_topics(Role.FRONTIER)}
+    found = {
+        t.value: [decode(r.value) for r in shard.log.scan(t, 0, 0)] for t in decision_topics(Role.FRONTIER)
+    }
     assert folded(found) == rows(shard)
 
 
@@ -90,15 +93,17 @@ def test_batches_come_whole_in_the_order_of_seq(original: Log) -> None:
     _, log = logged(original)
     playback = Playback(log, Role.FRONTIER, 0)
     seqs: list[int] = []
+    written: dict[str, int] = {}
     for batch in playback.batches():
         inside = [getattr(one.event, "seq", 0) for one in batch.decisions]
         assert batch.batch.first_seq == inside[0]
         assert not any(isinstance(one.event, Batch) for one in batch.decisions)
         assert isinstance(batch.end.event, Batch)
         seqs += [*inside, batch.batch.seq]
+        written = batch.written
     assert seqs == list(range(1, len(seqs) + 1))
     assert (playback.voided, playback.token, playback.seq) == (0, 2, seqs[-1])
-    assert batch.written == {topic: len(events) for topic, events in original.items() if events}
+    assert written == {topic: len(events) for topic, events in original.items() if events}
 
 
 def test_it_goes_on_from_any_batch(original: Log) -> None:
@@ -176,12 +181,12 @@ FORGERIES: dict[str, tuple[Callable[[Log], None], str]] = {
     "a host's move was edited": (forged(lambda e: replace(e, detail="x"), HostTransition), "chain breaks"),
     "two decisions changed places": (swapped, "chain breaks"),
     "a batch's hash was edited": (forged(lambda e: replace(e, log_hash=b"x" * 32), Batch), "chain breaks"),
-    "a batch's beginning was edited": (forged(lambda e: replace(e, first_seq=e.first_seq + 1), Batch), "decisions are missing"),
+    "a batch's beginning was edited": (forged(lambda e: replace(e, first_seq=e.first_seq + 1), Batch), "are missing"),
     "a batch's digest was edited": (
         forged(lambda e: replace(e, digests=(TableDigest(table="urls", digest=b"x" * 16, rows=3), *e.digests[1:])), Batch),
         "folding gives other tables",
     ),
-    "a batch's time was edited": (forged(lambda e: replace(e, at_ms=e.at_ms + 1), Batch), "other tables than the owner had: policies"),
+    "a batch's time was edited": (forged(lambda e: replace(e, at_ms=e.at_ms + 1), Batch), "had: policies"),
 }  # fmt: skip
 
 
@@ -223,8 +228,13 @@ def test_differences_are_told_by_table() -> None:
 
 
 def test_positions_name_what_moved_only() -> None:
-    moved = fold.positions_of({"control": 3, "discoveries": 1}, {"control": 3, "discoveries": 4, "fetch-results": 2})
-    assert [(p.topic, p.from_offset, p.to_offset) for p in moved] == [("discoveries", 1, 4), ("fetch-results", 0, 2)]
+    moved = fold.positions_of(
+        {"control": 3, "discoveries": 1}, {"control": 3, "discoveries": 4, "fetch-results": 2}
+    )
+    assert [(p.topic, p.from_offset, p.to_offset) for p in moved] == [
+        ("discoveries", 1, 4),
+        ("fetch-results", 0, 2),
+    ]
 
 
 def test_the_chain_is_over_the_bodies_in_order() -> None:

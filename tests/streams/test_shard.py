@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, State, Topic
-from frontlog.avro.errors import ConfigError, Corrupt, Fenced, Incompatible, MapFull, StoreFull
+from frontlog.avro.errors import ConfigError, Corrupt, Fenced, Incompatible
 from frontlog.avro.events import Candidate, HostTransition, OwnershipTaken, Transition
 from frontlog.processors.settings import Scope, Settings
 from frontlog.state import head as heads
@@ -19,14 +19,13 @@ from frontlog.streams.records import NewRecord
 from frontlog.streams.shard import Shard
 from frontlog.streams.topics import OUTBOX, Role
 from support.driver import START_MS, ManualClock
-from support.invariants import Twin, assert_consistent
+from support.invariants import Twin
 from support.shards import (
     FaultyStore,
     append,
     batches,
     crawl,
     decisions,
-    events,
     new_shard,
     new_store,
     offer,
@@ -63,7 +62,13 @@ def test_the_first_decisions_of_an_owner() -> None:
     done = shard.open()
     taken = done.decisions[0]
     assert isinstance(taken, OwnershipTaken)
-    assert (taken.seq, taken.after_seq, taken.owner_token, taken.owner, taken.partitions) == (1, 0, 1, "me", 4)
+    assert (taken.seq, taken.after_seq, taken.owner_token, taken.owner, taken.partitions) == (
+        1,
+        0,
+        1,
+        "me",
+        4,
+    )
     assert (shard.head.owner_token, shard.head.partitions, shard.head.seq) == (1, 4, 3)
     assert len(done.decisions) == 2, "and the settings"
     again = new_shard(store=shard.store, owner="you", partitions=4)
@@ -120,7 +125,9 @@ def test_crash_after_the_commit_before_and_after_leases_are_handed_out() -> None
     after = new_shard(store=shard.store, clock=clock, owner="owner-2")
     done = after.open()
     released = [e for e in done.decisions if isinstance(e, Transition)]
-    assert [(e.from_state, e.to_state, e.reason) for e in released] == [(State.LEASED, State.ELIGIBLE, Reason.RELEASED)]
+    assert [(e.from_state, e.to_state, e.reason) for e in released] == [
+        (State.LEASED, State.ELIGIBLE, Reason.RELEASED)
+    ]
     clock_then = released[0].clock
     assert clock_then is not None
     assert clock_then.next_eligible_ms == clock.at_ms + 1_000, "the gap counts from then"
@@ -188,7 +195,11 @@ def test_deliveries_are_noted_at_a_clean_end_and_their_offsets_are_not_given_aga
 def test_an_outbox_is_read_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "OUTBOX_MAX", 3)
     shard = opened(partitions=2)
-    offer(shard, replace(pause(cmd="seed"), urls=tuple(f"http://h{n}.example/" for n in range(7))), Topic.CONTROL)
+    offer(
+        shard,
+        replace(pause(cmd="seed"), urls=tuple(f"http://h{n}.example/" for n in range(7))),
+        Topic.CONTROL,
+    )
     shard.step(0)
     found: list[int] = []
     while pieces := shard.outbox():
@@ -196,114 +207,6 @@ def test_an_outbox_is_read_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) ->
         found += [one.offset for one in pieces]
         shard.delivered = found[-1] + 1
     assert found == list(range(7))
-
-
-# --- writes that fail ----------------------------------------------------------------------------------------
-
-
-def script(shard: Shard, clock: ManualClock) -> None:
-    """A little of everything: look-ups, robots, pages, retries, control, an expired lease, the outbox."""
-    offer(shard, seed("http://a.example/1", 1))
-    offer(shard, seed("http://b.example/1", 2))
-    offer(shard, replace(pause(cmd="seed"), urls=("http://c.example/",)), Topic.CONTROL)
-    offer(shard, b"junk", Topic.FETCH_RESULTS)
-    step(shard, 0)
-    for _ in range(6):
-        done = step(shard, 10)
-        for n, lease in enumerate(done.leases):
-            offer(shard, result(shard, lease, status=500 if n % 2 else 200 * (lease.kind.value != "resolve")), Topic.FETCH_RESULTS)
-        step(shard, 0)
-        clock.advance(2_000)
-    step(shard, 10)
-    clock.advance(100_000)
-    step(shard, 0)
-
-
-def step(shard: Shard, wanted: int) -> Any:
-    """A batch; one that failed is tried again, as the host loop does."""
-    for _ in range(3):
-        try:
-            return shard.step(wanted)
-        except (StoreFull, OSError):
-            continue
-    raise AssertionError("a batch failed again and again")
-
-
-def comparable(shard: Shard) -> Any:
-    return rows(shard), [d for d in decisions(shard)], events(shard, Topic.REJECTS), events(shard, OUTBOX)
-
-
-@pytest.mark.parametrize("error", [StoreFull("no room"), MapFull("grown"), OSError("torn")], ids=lambda e: type(e).__name__)
-def test_any_write_may_fail_and_the_batch_is_made_again_whole(error: Exception) -> None:
-    clock = ManualClock()
-    store = FaultyStore()
-    shard = opened(store=store, clock=clock)
-    begun = store.writes
-    script(shard, clock)
-    total, wanted = store.writes - begun, comparable(shard)
-    assert total > 90, "the script writes little"
-    for n in range(1, total + 1, 1 if isinstance(error, StoreFull) else 7):
-        clock, store = ManualClock(), FaultyStore()
-        shard = opened(store=store, clock=clock)
-        store.fail_at, store.error = store.writes + n, error
-        script(shard, clock)
-        assert store.writes > begun + total, "the write did not fail"
-        assert comparable(shard) == wanted, f"write {n} of {total}"
-    assert_consistent(shard)
-    Twin(shard).assert_equal(shard)
-
-
-@pytest.mark.parametrize("n", range(1, 7))
-def test_opening_may_fail_at_any_write_and_leaves_nothing(n: int) -> None:
-    store = FaultyStore()
-    store.fail_at = n
-    with pytest.raises(RuntimeError, match="failed"):
-        new_shard(store=store).open()
-    assert opened(store=store).head.seq == 3
-
-
-def test_answers_come_after_the_commit_and_not_for_what_failed() -> None:
-    store = FaultyStore()
-    shard = opened(store=store)
-    told: list[tuple[object, int]] = []
-    offer(shard, seed(URL), answer=lambda error: told.append((error, len(urls(shard)))))
-    store.fail_at = store.writes + 1
-    with pytest.raises(RuntimeError):
-        shard.step(0)
-    assert (told, shard.waiting()) == ([], 1)
-    shard.step(0)
-    assert (told, shard.waiting()) == ([(None, 1)], 0)
-
-
-def test_inputs_keep_their_order_over_a_failure() -> None:
-    store = FaultyStore()
-    shard = opened(store=store)
-    offer(shard, pause(cmd="pause"), Topic.CONTROL)
-    store.fail_at = store.writes + 1
-    with pytest.raises(RuntimeError):
-        shard.step(0)
-    offer(shard, pause(cmd="resume"), Topic.CONTROL)
-    shard.step(0)
-    assert [e.cmd for e in events(shard, Topic.CONTROL)] == ["pause", "resume"]
-
-
-def test_who_waits_when_it_ends_is_told() -> None:
-    shard = opened()
-    told: list[Exception | None] = []
-    offer(shard, seed(URL), answer=told.append)
-    offer(shard, seed(URL))
-    error = RuntimeError("over")
-    shard.fail_waiting(error)
-    assert (told, shard.waiting()) == ([error], 0)
-
-
-def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "OFFERED_MAX", 2)
-    shard = opened()
-    offered = shards.Offered(Topic.DISCOVERIES, b"", b"x")
-    assert [shard.offer(offered) for _ in range(3)] == [True, True, False]
-    shard.step(0)
-    assert shard.offer(offered)
 
 
 # --- owners --------------------------------------------------------------------------------------------------
@@ -383,13 +286,15 @@ def test_tables_that_are_not_those_of_the_log_are_refused() -> None:
         txn.append(Topic.TRANSITIONS, 0, [NewRecord(START_MS, b"", b"x")])
         txn.append(Topic.OWNERSHIP, 0, [NewRecord(START_MS, b"", b"x")])
         txn.commit()
-    with pytest.raises(Corrupt, match="ownership ends at offset 3.*replay rebuild"):
+    with pytest.raises(Corrupt, match=r"ownership ends at offset 3.*replay rebuild"):
         new_shard(store=shard.store).open()
 
 
 def test_a_content_shard_answers_the_origins_partition() -> None:
     shard = opened(role=Role.CONTENT)
-    page = Candidate(event_id="e", origin_key="http://a.example:80", partition=3, url=URL, text_sha256=b"x" * 32)
+    page = Candidate(
+        event_id="e", origin_key="http://a.example:80", partition=3, url=URL, text_sha256=b"x" * 32
+    )
     offer(shard, page, Topic.CANDIDATES)
     shard.step(0)
     (delivery,) = shard.outbox()
@@ -415,6 +320,8 @@ def test_a_crawl_over_many_owners_ends_as_one_over_one() -> None:
         if n % 5 == 4:
             many = opened(store=store, clock=clock, owner=f"owner-{n}")
     crawl(many, clock)
-    assert {url: row.state for url, row in urls(many).items()} == {url: row.state for url, row in urls(one).items()}
+    assert {url: row.state for url, row in urls(many).items()} == {
+        url: row.state for url, row in urls(one).items()
+    }
     Twin(many).assert_equal(many)
     assert HostEvent.ERRAND_RELEASED in {e.event for e in decisions(many) if isinstance(e, HostTransition)}

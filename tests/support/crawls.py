@@ -40,7 +40,7 @@ from frontlog.streams.playback import Playback
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import Progress, Summary
 from frontlog.streams.topics import TOPIC_IDS, Role
-from support.site import ALLOW
+from support.site import ALLOW, Site
 
 GAP_MS = 20
 QUICK: dict[str, object] = {
@@ -283,6 +283,17 @@ def given_back(folder: Path) -> Counter[str]:
 
 
 # --- proofs ------------------------------------------------------------------------------------------------------
+
+
+TOLERANCE_S = 0.0015
+"""Times in the log are whole milliseconds."""
+
+
+def assert_polite(site: Site, gap_ms: int = GAP_MS) -> None:
+    """No host had two requests at once, or closer than the gap, by the servers' clock."""
+    for host in range(site.hosts):
+        gaps = site.gaps_s(host)
+        assert all(gap >= gap_ms / 1_000 - TOLERANCE_S for gap in gaps), f"host {host}: {sorted(gaps)[:3]}"
 
 
 def prove(folder: Path) -> None:

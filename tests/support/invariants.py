@@ -56,7 +56,9 @@ class Twin:
 
 def _difference(rebuilt: dict[bytes, bytes], live: dict[bytes, bytes]) -> str:
     wrong = [key for key in {*rebuilt, *live} if rebuilt.get(key) != live.get(key)]
-    return "; ".join(f"{k.hex()}: {rebuilt.get(k)!r} rebuilt, {live.get(k)!r} live" for k in sorted(wrong)[:3])
+    return "; ".join(
+        f"{k.hex()}: {rebuilt.get(k)!r} rebuilt, {live.get(k)!r} live" for k in sorted(wrong)[:3]
+    )
 
 
 def assert_consistent(shard: Shard) -> None:
@@ -69,15 +71,17 @@ def assert_consistent(shard: Shard) -> None:
         tables = Tables(txn)
         origins = dict(tables.origins.scan())
         hosts = dict(tables.hosts.scan())
-        rows = dict(tables.urls.scan())
-        _assert_counts(origins, hosts, rows)
-        _assert_indexes(txn, hosts, rows)
-        _assert_flights(tables, hosts, rows)
+        known = dict(tables.urls.scan())
+        _assert_counts(origins, hosts, known)
+        _assert_indexes(txn, hosts, known)
+        _assert_flights(tables, hosts, known)
         for host, row in hosts.items():
             _assert_ready(txn, host, row, origins, head.at_ms)
 
 
-def _assert_counts(origins: dict[bytes, OriginRow], hosts: dict[bytes, HostRow], rows: dict[bytes, UrlRow]) -> None:
+def _assert_counts(
+    origins: dict[bytes, OriginRow], hosts: dict[bytes, HostRow], rows: dict[bytes, UrlRow]
+) -> None:
     states, classes = Counter[tuple[bytes, State]](), Counter[tuple[bytes, int]]()
     for key, row in rows.items():
         origin = key[: keys.ORIGIN_ID_BYTES]
@@ -137,6 +141,8 @@ def _assert_ready(txn: Txn, host: bytes, row: HostRow, origins: dict[bytes, Orig
         return
     assert row.ready_ms >= row.next_eligible_ms, f"{row.host} has its turn before it may be asked"
     own = [o for k, o in origins.items() if k[: keys.HOST_ID_BYTES] == host]
-    held = [o.robots_expires_ms for o in own if o.robots_state in (RobotsState.UNREACHABLE, RobotsState.UNKNOWN)]
+    held = [
+        o.robots_expires_ms for o in own if o.robots_state in (RobotsState.UNREACHABLE, RobotsState.UNKNOWN)
+    ]
     latest = max(row.next_eligible_ms, min(waits), *held, now_ms)
     assert row.ready_ms <= latest, f"{row.host} has its turn at {row.ready_ms}, {latest} was enough"

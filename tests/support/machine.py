@@ -16,7 +16,15 @@ from msgspec.structs import replace
 
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import FetchKind, Reason, SourceKind, State, Topic
-from frontlog.avro.events import Control, Discovery, Event, FetchResult, HostTransition, ParseFacts, Transition
+from frontlog.avro.events import (
+    Control,
+    Discovery,
+    Event,
+    FetchResult,
+    HostTransition,
+    ParseFacts,
+    Transition,
+)
 from frontlog.processors import canonical, claims, hosts, jobs, machine, partition, urls
 from frontlog.processors.context import Cause, Context, Decided, Emission, Out
 from frontlog.processors.control import seed_discovery
@@ -67,7 +75,12 @@ class Bench:
     """A partition of `partitions`, with the settings in force."""
 
     def __init__(
-        self, settings: Settings | None = None, *, partition: int = 0, partitions: int = 1, now_ms: int = NOW_MS
+        self,
+        settings: Settings | None = None,
+        *,
+        partition: int = 0,
+        partitions: int = 1,
+        now_ms: int = NOW_MS,
     ) -> None:
         self.store = MemoryStore(STORE_TABLES)
         self.tables = Tables(self.store.begin(write=True))

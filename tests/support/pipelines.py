@@ -27,6 +27,8 @@ from support.warcs import opened
 E = TypeVar("E", bound=Event)
 NOW_MS = 1_796_083_200_000
 LEASE_MS = 90_000
+LINKED = b'<title>T</title><p>some words <a href="/next">next</a> <a href="https://other.example/">other</a>'
+"""A page with two links."""
 LIMITS = Limits(
     connect_ms=2_000, first_byte_ms=2_000, total_ms=4_000, body_bytes_max=1_000_000, decoded_bytes_max=2_000_000,
     types=("text/html", "text/plain", "application/xhtml+xml"),
@@ -176,3 +178,18 @@ def run(
             await asyncio.to_thread(archive.close)
 
     asyncio.run(main())
+
+
+def one(
+    script: Script, lease: Callable[[Rig], Awaitable[FetchResult]] | None = None, **how: object
+) -> tuple[FetchResult, Rig]:
+    """The result of one lease, which is the last thing that was emitted."""
+    found: list[tuple[FetchResult, Rig]] = []
+
+    async def use(rig: Rig) -> None:
+        result = await (rig.page() if lease is None else lease(rig))
+        assert rig.emitted.events[-1] is result
+        found.append((result, rig))
+
+    run(script, use, **how)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return found[0]

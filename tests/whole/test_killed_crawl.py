@@ -1,140 +1,112 @@
-"""A crawl that is killed again and again ends with what an unkilled one fetches, asks nobody too soon, and proves it."""
+"""Crawls that are killed, at any moment and at every step, and go on: nothing is lost, doubled or hurried."""
 
 import random
 import signal
 import time
-from functools import partial
+from collections import Counter
 from pathlib import Path
 
-from frontlog.avro.enums import State
-from support import crawls
-from support.crawls import GAP_MS, QUICK, Running, options
-from support.site import Answer, Asked, Site, fill, page
+import pytest
 
-HOSTS, PAGES, KILLS = 3, 25, 5
-SLACK_S = 0.002
-"""The server's clock is read a moment before and after ours."""
-
-
-def words(site: Site) -> list[str]:
-    return [*(site.url(host) for host in range(HOSTS)), *options(QUICK), "--quiet"]
-
-
-def _moved_on(site: Site, known: int, running: Running) -> bool:
-    return len(site.asked()) > known or not running.is_running
-
-
-def test_killed_five_times_and_resumed_it_has_every_page_and_was_polite(tmp_path: Path) -> None:
-    folder = tmp_path / "crawl"
-    chance = random.Random(20261130)
-    with Site(hosts=HOSTS) as site:
-        pages = fill(site, PAGES)
-        killed = 0
-        moments: list[float] = []
-        while killed < KILLS:
-            with Running(folder, *words(site)) as running:
-                known = len(site.asked())
-                crawls.until(partial(_moved_on, site, known, running))
-                moments.append(chance.uniform(0.0, 0.35))
-                time.sleep(moments[-1])
-                assert running.is_running, f"it ended before kill {killed + 1}; moments {moments}"
-                running.send(signal.SIGKILL)
-                running.wait()
-            killed += 1
-        with Running(folder, *words(site)) as running:
-            assert running.wait() == 0, running.errors
-        gaps = {host: site.gaps_s(host) for host in range(HOSTS)}
-        asked = site.asked()
-    assert crawls.fetched(folder) == pages
-    again = {url: n - 1 for url, n in crawls.leased(folder).items() if n > 1}
-    back = crawls.given_back(folder)
-    assert all(back[url] >= times for url, times in again.items()), (again, back)
-    for host, between in gaps.items():
-        assert min(between) >= GAP_MS / 1_000 - SLACK_S, (
-            f"host {host}: {min(between)} s, killed after {moments}"
-        )
-    assert len(asked) >= len(pages) + HOSTS
-    crawls.prove(folder)
-    report = crawls.frontlog("verify", folder)
-    assert report.returncode == 0, report.stdout + report.stderr
+from frontlog.avro.enums import State, Topic
+from frontlog.avro.events import Document, Fetched
+from frontlog.streams.summary import End
+from support.crawls import (
+    GAP_MS,
+    QUICK,
+    Running,
+    await_death,
+    children,
+    crawl,
+    events,
+    fetched,
+    given_back,
+    here,
+    options,
+    prove,
+    transitions,
+    until,
+)
+from support.killed import CODE, crawl_and_die, forked_crawl
+from support.site import Answer, Site, fill
 
 
-def test_ctrl_c_finishes_what_is_in_flight_and_the_crawl_goes_on(tmp_path: Path) -> None:
-    folder = tmp_path / "crawl"
-    with Site(hosts=HOSTS) as site:
-        pages = fill(site, PAGES)
-        with Running(folder, *words(site)) as running:
-            crawls.until(lambda: len(site.asked()) > 12)
-            crawls.interrupt(running)
-            assert running.wait() == 0, running.errors
-        states = {row.state for row in crawls.urls(folder).values()}
-        assert State.LEASED not in states and State.ELIGIBLE in states
-        with Running(folder, *words(site)) as running:
-            assert running.wait() == 0, running.errors
-    assert crawls.fetched(folder) == pages
-    assert set(crawls.leased(folder).values()) == {1}
-    crawls.prove(folder)
+def assert_whole(folder: Path, site: Site, everything: set[str], gap_ms: int = GAP_MS) -> None:
+    """What must hold however often the crawl was killed."""
+    assert fetched(folder) == everything
+    back = given_back(folder)
+    asked = Counter(site.url(one.host, one.path) for one in site.asked() if one.path != "/robots.txt")
+    for url in everything:
+        assert asked[url] <= 1 + back[url], f"{url} was asked for without its lease being given back"
+    came = Counter(one.url for one in transitions(folder) if one.to_state is State.FETCHED)
+    assert came == dict.fromkeys(everything, 1)
+    outputs = [one for one in events(folder, Topic.FETCHED) if isinstance(one, Fetched)]
+    documents = [one for one in events(folder, Topic.DOCUMENTS) if isinstance(one, Document)]
+    assert {one.url for one in outputs} == everything
+    assert Counter(one.event_id for one in outputs) == dict.fromkeys((one.event_id for one in documents), 1)
+    for host in range(site.hosts):
+        assert all(gap >= gap_ms / 1_000 - 0.0015 for gap in site.gaps_s(host)), host
+    prove(folder)
 
 
-def _slow(_: Asked) -> Answer:
-    time.sleep(8)
-    return page("slow")
-
-
-def test_ctrl_c_twice_stops_at_once(tmp_path: Path) -> None:
-    folder = tmp_path / "crawl"
-    with Site(hosts=HOSTS) as site:
-        pages = fill(site, PAGES)
-        site.put(0, "/2", _slow)
-        with Running(folder, *words(site)) as running:
-            crawls.until(lambda: site.asked(0, "/2"))
-            crawls.interrupt(running)
-            time.sleep(0.3)
-            began = time.monotonic()
-            crawls.interrupt(running)
-            assert running.wait() == 130, running.errors
-            assert time.monotonic() - began < 5
-        site.put(0, "/2", page("slow"))
-        with Running(folder, *words(site)) as running:
-            assert running.wait() == 0, running.errors
-    assert crawls.fetched(folder) >= pages - {site.url(0, "/2")}
-    crawls.prove(folder)
-
-
-def test_a_folder_in_use_is_refused_and_says_by_whom(tmp_path: Path) -> None:
-    folder = tmp_path / "crawl"
-    with Site(hosts=HOSTS) as site:
-        fill(site, PAGES)
-        with Running(folder, *words(site)) as running:
-            crawls.until(lambda: len(site.asked()) > 3)
-            second = crawls.frontlog("crawl", "--out", folder, "--quiet")
-            assert second.returncode == 2
-            assert str(running.pid) in second.stderr and "in use" in second.stderr
-            crawls.interrupt(running)
-            assert running.wait() == 0
-
-
-def test_a_pause_from_another_process_holds_within_a_second_and_over_a_restart(tmp_path: Path) -> None:
-    folder = tmp_path / "crawl"
+@pytest.mark.parametrize(
+    ("step", "nth"),
+    [
+        ("archived", 3), ("candidate", 1), ("candidate", 4), ("discoveries", 3), ("result", 11), ("leased", 1),
+        ("leased", 6), ("uncommitted", 27), ("committed", 1), ("committed", 33),
+    ],
+)  # fmt: skip
+def test_a_crawl_that_dies_at_a_step_goes_on_where_it_was(tmp_path: Path, step: str, nth: int) -> None:
+    folder = tmp_path / "c"
     with Site(hosts=2) as site:
-        fill(site, 60, hosts=[0, 1])
-        start = [site.url(0), site.url(1), *options(QUICK), "--quiet"]
-        with Running(folder, *start) as running:
-            crawls.until(lambda: len(site.asked(0)) > 5)
-            sent = crawls.frontlog("pause", "--host", site.address(0), "-C", folder, "--reason", "test")
-            assert sent.returncode == 0, sent.stderr
-            time.sleep(1.0)
-            count = len(site.asked(0))
-            time.sleep(0.5)
-            assert len(site.asked(0)) == count
-            crawls.interrupt(running)
+        everything = fill(site, 4)
+        assert crawl_and_die(folder, step, nth, site.url()) == CODE, "it died where it should"
+        assert fetched(folder) < everything
+        assert crawl(folder, scope__mode="any").end is End.DONE
+    assert_whole(folder, site, everything)
+
+
+def test_a_crawl_killed_five_times_ends_like_one_that_was_not(tmp_path: Path) -> None:
+    """The first time before its first request: its seeds are kept."""
+    folder, chance = tmp_path / "c", random.Random(7)
+    settings = options(QUICK | {"politeness.gap_ms_min": 40, "scope.mode": "any"})
+    with Site(hosts=3) as site:
+        everything = fill(site, 9)
+        for n in range(5):
+            words = [*settings, site.url()] if n == 0 else []
+            with Running(folder, *words) as running:
+                if n == 0:
+                    until(lambda: (folder / "owner.lock").exists())
+                else:
+                    site.await_requests(chance.randint(1, 6))
+                workers = children(running.pid)
+                assert bool(workers) == (n > 0)
+                running.kill()
+            assert running.wait() == -signal.SIGKILL
+            await_death(workers)
+        assert len(fetched(folder)) < len(everything)
+        with Running(folder) as running:
             assert running.wait() == 0, running.errors
-        with Running(folder, *start) as running:
-            running.wait()
-        assert len(site.asked(0)) == count
-        assert len(site.asked(1)) > count
-        assert crawls.frontlog("resume", "--host", site.address(0), "-C", folder).returncode == 0
-        with Running(folder, *start) as running:
-            assert running.wait() == 0, running.errors
-        assert len(site.asked(0)) > count + 20
-    crawls.prove(folder)
+        assert running.summary["end"] == End.DONE
+    assert_whole(folder, site, everything, 40)
+    report = here("verify", folder)
+    assert report.exit_code == 0, report.output
+
+
+def test_the_gap_of_a_request_that_was_cut_off_counts_from_the_next_start(tmp_path: Path) -> None:
+    """Nobody knows when the killed request ended; the server hears nothing for a whole gap after the restart."""
+    folder = tmp_path / "c"
+    with Site() as site:
+        everything = fill(site, 2)
+        front = site.pages[0, "/"]
+        assert isinstance(front, Answer)
+        site.put(0, "/", lambda asked: front._replace(delay_s=5 if asked.nth == 1 else 0))
+        with forked_crawl(folder, site.url(), politeness__gap_ms_min=600) as process:
+            until(lambda: site.paths() == ["/"])
+            process.kill()
+        restarted = time.monotonic()
+        assert crawl(folder, politeness__gap_ms_min=600).end is End.DONE
+    assert fetched(folder) == everything
+    _, again = site.asked(0, "/")
+    assert again.began_s - restarted >= 0.6
+    assert all(gap >= 0.6 - 0.0015 for gap in site.gaps_s(0)[2:])
