@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from bench import proofs
 from bench.killing import Kill, Ran, Setup
 from bench.story import Again, Story, hold, read_story
-from bench.synthweb import Visit, courtesies
+from bench.weblog import Visit, courtesies
 from frontlog.avro.enums import State
 from frontlog.avro.errors import FrontlogError
 

@@ -38,13 +38,14 @@ from bench.judging import Undisturbed, Verdict, judge, told
 from bench.killing import Kill, Ran, Setup, environment, fill_once, finish, kill_once
 from bench.run import append
 from bench.story import Story, read_story
-from bench.synthweb import ROOT, Missing, Server, Web, report, visits
+from bench.synthweb import ROOT, Missing, Server, Web
+from bench.weblog import report, visits
 
 RESULTS = ROOT / "bench" / "results" / "kills.jsonl"
 FINITE = ("-slow", "0", "-traps", "0", "-errors", "0")
 """The web is finite, and nothing in it asks for a second try."""
 QUICK = (*FINITE, "-latency-ms", "40", "-jitter-ms", "120")
-SLOW = (*FINITE, "-latency-ms", "1500", "-jitter-ms", "1000")
+SLOW = (*FINITE, "-latency-ms", "3000", "-jitter-ms", "3000")
 """Answers take a while, so that there are leases to lose."""
 FEW_PAGES = r"scope.include=['(-[0-3]\.html|/[0-3]/|[?&]id=[0-3]&cat=\w+|_\([0-3]\)|//[^/]+/)$']"
 """The first four pages of a host, in each of synthweb's four styles of URL."""

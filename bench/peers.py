@@ -23,7 +23,8 @@ from venv import EnvBuilder
 from bench import measure
 from bench.crawling import UNLIMITED
 from bench.run import Place, append, crawl, row_of
-from bench.synthweb import ROOT, Missing, Server, Web, build_go, cache, report, sources, window
+from bench.synthweb import ROOT, Missing, Server, Web, build_go, cache, sources
+from bench.weblog import report, window
 
 RESULTS = ROOT / "bench" / "results" / "peers.jsonl"
 TIMEOUT_S = 1_800.0

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.story import Story
-from bench.synthweb import ROOT, Courtesy
+from bench.synthweb import ROOT
+from bench.weblog import Courtesy
 from frontlog.avro.enums import State
 from frontlog.avro.errors import FrontlogError
 from frontlog.avro.events import BodyRef

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from bench import measure
 from bench.crawling import FRONTLOG, NOTHING, UNLIMITED, Stored, crawl_arguments, deciding, said, stored
 from bench.known import fill_folder
-from bench.synthweb import ROOT, Missing, Report, Server, Web, Window, report, window
+from bench.synthweb import ROOT, Missing, Server, Web
+from bench.weblog import Report, Window, report, window
 
 RESULTS = ROOT / "bench" / "results" / "frontlog.jsonl"
 STEPS_PAGES_MAX = 5_000

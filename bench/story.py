@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.synthweb import Visit
+from bench.weblog import Visit
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, State, Topic
 from frontlog.avro.events import Fetched, FetchResult, HostTransition, Reject, Transition

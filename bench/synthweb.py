@@ -1,24 +1,24 @@
-"""The synthetic web of `../shared/bench/synthweb`: built, started, stopped, and its log read.
+"""The synthetic web of `../shared/bench/synthweb`: built, started, stopped.
 
     web = Web(hosts=300, pages=200)
     with Server(web, folder) as server:      # free ports, ended by its pid
         server.warm()                        # so that compressing pages isn't in the figures
         log = server.rotate("crawl")
         ...
-        judged = report(server.settled(log))
+        judged = weblog.report(server.settled(log))
 
 Its sources are read only and may lie anywhere: beside the repository, or where FRONTLOG_SYNTHWEB says. The program is
 built in a temporary copy and kept in a cache outside the tree (FRONTLOG_BENCH_CACHE, else ~/.cache/frontlog-bench).
 
-The server counts, not the crawler: what a page is, when it was asked for, how close two requests to a host were.
+Its log is read in `bench/weblog.py`.
 """
 
+import contextlib
+import fcntl
 import functools
 import hashlib
-import itertools
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -27,14 +27,14 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, Self
 
 ROOT = Path(__file__).resolve().parent.parent
 PORT_FIRST = 18_080
+PORT_LAST = 32_000
 FLUSH_S = 1.2
 """The server writes its log once a second."""
 WARM_AT_ONCE = 4
@@ -112,66 +112,79 @@ class Web:
 
     def seeds(self) -> list[str]:
         """The home page of each host."""
-        return _said("seeds", *self.flags()).split()
+        return said("seeds", *self.flags()).split()
 
     def truth(self) -> list[str]:
         """The URL of every page, in the order of hosts and pages."""
-        return [line.split("\t")[2] for line in _said("truth", *self.flags()).splitlines()[1:]]
+        return [line.split("\t")[2] for line in said("truth", *self.flags()).splitlines()[1:]]
 
     def allowed(self) -> int:
         """How many pages no robots.txt forbids."""
-        return sum(line.endswith("\tfalse") for line in _said("truth", *self.flags()).splitlines()[1:])
+        return sum(line.endswith("\tfalse") for line in said("truth", *self.flags()).splitlines()[1:])
 
 
-def _said(command: str, *flags: str) -> str:
+def said(command: str, *flags: str) -> str:
+    """What a command of synthweb prints."""
     return subprocess.run([str(binary()), command, *flags], capture_output=True, text=True, check=True).stdout
 
 
-def free_port(first: int, address: str) -> int:
-    """The first port from `first` on that nobody listens on, below the range of outgoing connections."""
-    for port in range(first, 32_000, 2):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                continue
-            return port
-    raise Missing(f"no port is free on {address} from {first} on")
+def free_port(first: int) -> tuple[int, IO[bytes]]:
+    """The first port from `first` on that nobody has on the web's first address, with the one below it free for the
+    control; below the range of outgoing connections. The open file keeps other users of this module away from both."""
+    for port in range(first, PORT_LAST, 2):
+        lock = (cache() / f"port-{port}.lock").open("wb")
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _probe("127.1.0.1", port)
+            _probe("127.0.0.1", port - 1)
+            return port, lock
+        lock.close()
+    raise Missing(f"no port is free from {first} on")
+
+
+def _probe(address: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((address, port))
 
 
 class Server:
     """A running server. `web` is the one that was asked for, on the port that was free; its log lies in `folder`."""
 
     def __init__(self, web: Web, folder: Path, *, prefix: tuple[str, ...] = (), procs: int = 0) -> None:
-        self.web = Web(web.hosts, web.pages, web.more, free_port(web.port, "127.1.0.1"))
-        self.control_port = free_port(self.web.port - 1, "127.0.0.1")
         self._folder = folder
-        self._control = f"http://127.0.0.1:{self.control_port}"
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        command = [*prefix, str(binary()), "serve", "-log", str(folder / "web.log"), *self.web.flags()]
-        command += ["-ctl", f"127.0.0.1:{self.control_port}", *(["-procs", str(procs)] if procs else [])]
-        with (folder / "web.err").open("wb") as errors:
-            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        self.pid = self._process.pid
-        self._wait(folder / "web.err")
+        port, self._lock = free_port(web.port)
+        self.web = Web(web.hosts, web.pages, web.more, port)
+        self._control = f"127.0.0.1:{port - 1}"
+        self._process = self._start(prefix, procs)
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
 
-    def _wait(self, errors: Path) -> None:
-        """Until it answers."""
+    def _start(self, prefix: tuple[str, ...], procs: int) -> subprocess.Popen[bytes]:
+        command = [*prefix, str(binary()), "serve", "-log", str(self._folder / "web.log"), *self.web.flags()]
+        command += ["-ctl", self._control, *(["-procs", str(procs)] if procs else [])]
+        with (self._folder / "web.err").open("wb") as errors:
+            return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+
+    def _wait(self) -> None:
+        """Until it answers. Raises Missing."""
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if self._process.poll() is not None:
-                raise Missing(f"synthweb ended at once: {errors.read_text(encoding='utf-8')}")
-            try:
+                said = (self._folder / "web.err").read_text(encoding="utf-8")
+                raise Missing(f"synthweb ended at once: {said}")
+            with contextlib.suppress(OSError):
                 self.stats()
                 return
-            except OSError:
-                time.sleep(0.05)
-        self.stop()
+            time.sleep(0.05)
         raise Missing("synthweb does not answer on its control port")
 
     def _get(self, path: str) -> bytes:
-        with self._opener.open(self._control + path, timeout=30) as answer:
+        with self._opener.open(f"http://{self._control}{path}", timeout=30) as answer:
             data: bytes = answer.read()
         return data
 
@@ -209,6 +222,7 @@ class Server:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -250,116 +264,3 @@ def _read_heads(connection: socket.socket, count: int) -> bytes:
             raise Missing("synthweb closed a connection while it was warmed up")
         said += data
     return said
-
-
-class Visit(NamedTuple):
-    """One request in the server's log. Times are ns since the epoch: request read, answer handed to the kernel.
-    `status` 0: the server dropped the connection."""
-
-    start_ns: int
-    end_ns: int
-    host: int
-    status: int
-    kind: str
-    size_bytes: int
-    target: str
-
-
-def visits(log: Path) -> Iterator[Visit]:
-    """The requests of a log, in the order in which they ended."""
-    with log.open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.startswith("#"):
-                p = line.rstrip("\n").split(",", 8)
-                yield Visit(int(p[0]), int(p[1]), int(p[2]), int(p[4]), p[5], int(p[6]), p[8])
-
-
-class Window(NamedTuple):
-    """Page answers of a log: how many, and seconds from the first one's request to the last one's answer. `ends_ns`:
-    when each was handed to the kernel, in order."""
-
-    pages: int
-    span_s: float
-    ends_ns: list[int]
-
-
-def window(log: Path) -> Window:
-    """A page is one 200 answer with a full page of the synthetic web."""
-    found = [(v.start_ns, v.end_ns) for v in visits(log) if v.kind == "page" and v.status == 200]
-    if not found:
-        return Window(0, 0.0, [])
-    ends = sorted(end for _, end in found)
-    return Window(len(found), (ends[-1] - min(start for start, _ in found)) / 1e9, ends)
-
-
-class Courtesy(NamedTuple):
-    """How a host was treated, by the server's own record. `gap_ms`: end of an answer to the next request;
-    `start_ms`: between two starts; the smallest of each. `in_flight`: the most at once."""
-
-    host: int
-    requests: int
-    gap_ms: float
-    start_ms: float
-    in_flight: int
-
-
-def courtesies(found: Iterable[Visit]) -> list[Courtesy]:
-    """Every host that was asked more than once, the least politely treated first."""
-    by_host: dict[int, list[Visit]] = {}
-    for visit in found:
-        by_host.setdefault(visit.host, []).append(visit)
-    several = [_courtesy(host, sorted(group)) for host, group in by_host.items() if len(group) > 1]
-    return sorted(several, key=lambda c: (c.start_ms, c.host))
-
-
-def _courtesy(host: int, group: list[Visit]) -> Courtesy:
-    gap = start = 1 << 62
-    end = group[0].end_ns
-    for before, visit in itertools.pairwise(group):
-        start = min(start, visit.start_ns - before.start_ns)
-        gap = min(gap, max(0, visit.start_ns - end))
-        end = max(end, visit.end_ns)
-    edges = sorted([(v.start_ns, 1) for v in group] + [(v.end_ns, -1) for v in group])
-    now = most = 0
-    for _, step in edges:
-        now += step
-        most = max(most, now)
-    return Courtesy(host, len(group), gap / 1e6, start / 1e6, most)
-
-
-class Report(NamedTuple):
-    """What `synthweb report` says of a log. Gaps in ms, end of an answer to the next request."""
-
-    requests: int
-    pages_distinct: int
-    same_url_again: int
-    robots_hosts: int
-    before_robots: int
-    disallowed: int
-    gap_ms_min: float
-    gap_ms_median: float
-    overlapping_hosts: int
-    text: str
-
-
-_LINES = re.compile(
-    r"requests (?P<requests>\d+) .*?"
-    r"pages: (?P<distinct>\d+) of \d+ distinct fetched; same URL again (?P<again>\d+) times.*?"
-    r"robots.txt: asked on (?P<robots>\d+) of \d+ hosts; (?P<early>\d+) requests before .*?; (?P<bad>\d+) disallowed.*?"
-    r"politeness by host: .*? min (?P<gap>-?[\d.]+) ms, median (?P<median>-?[\d.]+) ms, "
-    r".*?more than one in flight on (?P<over>\d+),",
-    re.DOTALL,
-)
-
-
-def report(log: Path) -> Report:
-    """Have synthweb judge a log."""
-    text = _said("report", "-log", str(log))
-    found = _LINES.search(text)
-    if found is None:
-        raise Missing(f"synthweb's report has another form than expected:\n{text}")
-    n = found.groupdict()
-    return Report(
-        int(n["requests"]), int(n["distinct"]), int(n["again"]), int(n["robots"]), int(n["early"]), int(n["bad"]),
-        float(n["gap"]), float(n["median"]), int(n["over"]), text,
-    )  # fmt: skip

@@ -1,9 +1,9 @@
 """Keeps a lease alive while its page is parsed, archived and logged, which may take longer than anyone planned.
 
 The fetch itself ends within its total limit, which is shorter than a lease. What comes behind it may have to wait: for
-the archive when the disk is full or slow, for a parser, for a shard's queue. When two thirds of the lease are over, as
-much time again is asked for, with its fence; whoever decides it gives no more than that, and refuses when the fence is
-not the row's any more.
+the archive when the disk is full or slow, for a parser, for a shard's queue. When two thirds of the lease are over, more
+time is asked for, with its fence; whoever decides it gives one lease's length from then, and refuses when the fence is
+not the row's any more. A wish names a time far ahead, since it may have to wait for room in the log itself.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Extension:
 
     async def _send(self) -> None:
         lease = self._lease
-        wanted = self._clock() + self._lease_ms
+        wanted = self._clock() + self._lease_ms * TIMES_MAX
         event = LeaseExtension(
             event_id=f"{lease.partition}-{lease.owner_token}-{lease.fence} until {wanted}",
             origin_key=lease.origin_key,

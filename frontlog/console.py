@@ -27,7 +27,7 @@ from rich.live import Live
 from rich.text import Text
 
 from frontlog.streams.options import Config
-from frontlog.streams.summary import Progress, Summary
+from frontlog.streams.summary import Phase, Progress, Summary
 from frontlog.wording import progress_line, summary_lines, waiting_line, worth_saying
 
 __all__ = ["Display", "JsonDisplay", "LiveDisplay", "TextDisplay", "choose", "json_line"]
@@ -129,6 +129,7 @@ class TextDisplay(Display):
         super().__init__(out, quiet=quiet)
         self._monotonic_s = monotonic_s
         self._next_s = monotonic_s() + TEXT_EVERY_S
+        self._phase = Phase.CRAWLING
 
     def start(self, folder: Path, config: Config, *, resumed: bool) -> None:
         """A line that names the folder and the user agent."""
@@ -136,9 +137,10 @@ class TextDisplay(Display):
             self._print(start_line(folder, config, resumed=resumed))
 
     def progress(self, progress: Progress) -> None:
-        """A line every ten seconds."""
+        """A line every ten seconds, and at once when something else begins: a disk without room is told now."""
         now_s = self._monotonic_s()
-        if not self._quiet and now_s >= self._next_s:
+        if not self._quiet and (now_s >= self._next_s or progress.phase is not self._phase):
+            self._phase = progress.phase
             self._next_s = now_s + TEXT_EVERY_S
             self._print(progress_line(progress))
 

@@ -137,6 +137,7 @@ def progress_line(progress: Progress) -> str:
         f"{size(progress.wire_bytes_run)} received",
         f"log {size(progress.log_bytes)}",
         f"archive {size(progress.archive_bytes)}",
+        *([progress.detail] if progress.detail else []),
     ]
     return " · ".join(parts)
 

@@ -237,14 +237,15 @@ def apply_robots(tables: Tables, event: RobotsPolicy) -> None:
     tables.touched.add(host_id)
 
 
-def crawl_delay_ms(view: Tables, host: HostRow, instead: tuple[str, int] | None = None) -> int:
+def crawl_delay_ms(view: Tables, host: HostRow) -> int:
     """The Crawl-delay that a host goes by, ms: the longest among its origins, since they share its clock. What an
-    origin said counts as long as its robots.txt is believed. `instead`: (origin_key, ms) that is about to hold."""
-    delays = [instead[1]] if instead else [0]
+    origin said counts as long as its robots.txt is believed."""
+    longest = 0
     for origin_id in hosts.origins_of(keys.host_id(host.host), host):
         origin = view.origins.get(origin_id)
-        if origin is None or (instead and origin.origin_key == instead[0]):
-            continue
-        if max(origin.robots_expires_ms, origin.robots_copy_until_ms) > view.head.at_ms:
-            delays.append(origin.crawl_delay_ms)
-    return max(delays)
+        if (
+            origin is not None
+            and max(origin.robots_expires_ms, origin.robots_copy_until_ms) > view.head.at_ms
+        ):
+            longest = max(longest, origin.crawl_delay_ms)
+    return longest

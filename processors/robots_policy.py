@@ -19,7 +19,6 @@ from frontlog.processors import canonical, jobs, policy, politeness, robots_http
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.processors.robots_http import RobotsAccess, RobotsOutcome
-from frontlog.processors.settings import Settings
 from frontlog.processors.sites import partition_of, site_of
 from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow
@@ -64,12 +63,10 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Iterator[Decided]
         url=errand.url,
         requested=errand.url,
     )
-    settings = policy.settings_of(view)
+    rules = policy.settings_of(view).politeness
     over = result.reason not in politeness.NO_REQUEST
     outcome = _outcome(asked)
-    if over and errand.asker == ctx.partition:
-        clock = replace(clock, crawl_delay_ms=_delay_ms(view, settings, row, asked, outcome))
-    after = politeness.ended(clock, settings.politeness, result, ctx.now_ms)
+    after = politeness.ended(clock, rules, result, ctx.now_ms)
     event = HostEvent.ERRAND_ENDED if over else HostEvent.ERRAND_RELEASED
     yield Decided(
         decisions=[
@@ -184,7 +181,7 @@ def _answer(view: Tables, ctx: Context, result: FetchResult) -> Iterator[Decided
 
 
 def _rest(view: Tables, ctx: Context, row: HostRow) -> Decided:
-    """Another host told of a longer Crawl-delay: nobody knows how long ago this one was asked, so it rests from now."""
+    """A longer Crawl-delay holds from now on, also when another host told of it."""
     rules = policy.settings_of(view).politeness
     clock = politeness.clock_in(view, row)
     start_ms = ctx.now_ms if clock.parked else clock.next_eligible_ms
@@ -192,18 +189,6 @@ def _rest(view: Tables, ctx: Context, row: HostRow) -> Decided:
     clock = replace(clock, next_eligible_ms=max(start_ms, rest_ms), parked=False)
     detail = f"Crawl-delay of {row.crawl_delay_ms} ms"
     return Decided(decisions=[politeness.move(ctx, row, HostEvent.PARKED, Reason.OK, clock, detail=detail)])
-
-
-def _delay_ms(
-    view: Tables, settings: Settings, row: HostRow, result: FetchResult, outcome: RobotsOutcome
-) -> int:
-    """The Crawl-delay that holds for the host that was asked once this answer counts, ms: so its own end waits for it."""
-    if outcome.kind not in (RobotsAccess.PARSED, RobotsAccess.UNAVAILABLE):
-        return row.crawl_delay_ms
-    if keys.split_origin_key(result.origin_key)[1] != row.host:
-        return row.crawl_delay_ms
-    delay = outcome.robots.group(settings.identity.token).crawl_delay_ms if outcome.robots else None
-    return policy.crawl_delay_ms(view, row, (result.origin_key, delay or 0))
 
 
 def _policy(view: Tables, ctx: Context, result: FetchResult, origin: OriginRow) -> RobotsPolicy:

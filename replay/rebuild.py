@@ -11,9 +11,11 @@ in NEW/archive.from. A fault of the source ends the fold of its shard where it l
 The source may be in use: its snapshot is held for as long as the copy takes.
 """
 
+import gc
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,7 +100,8 @@ def rebuild_shard(job: Job, tick: Tick) -> RebuiltShard:
     try:
         partition, live = _copy(job.ref, store)
         copied_ms = _ms(began)
-        records, differences = _fold(store, job.ref.role, partition, live, tick)
+        with _no_collection():
+            records, differences = _fold(store, job.ref.role, partition, live, tick)
     finally:
         store.close()
     return RebuiltShard(
@@ -109,6 +112,18 @@ def rebuild_shard(job: Job, tick: Tick) -> RebuiltShard:
         copy_ms=copied_ms,
         differences=differences,
     )
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Without the search for cycles: events and rows make none, and to look at them all takes a sixth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _ms(began: float) -> int:

@@ -79,9 +79,17 @@ class MemoryTxn:
         return self._scan(table, start, stop, reverse=True)
 
     def first(self, table: str, start: bytes = b"", stop: bytes | None = None) -> Item | None:
+        if not self._overlays.get(table):
+            with self._guard:
+                base = self._usable(table)
+                return _within(base, base.bisect_left(start), start, stop)
         return next(iter(self._rows(table, start, stop, reverse=False, rows_max=1)), None)
 
     def last(self, table: str, start: bytes = b"", stop: bytes | None = None) -> Item | None:
+        if not self._overlays.get(table):
+            with self._guard:
+                base = self._usable(table)
+                return _within(base, (len(base) if stop is None else base.bisect_left(stop)) - 1, start, stop)
         return next(iter(self._rows(table, start, stop, reverse=True, rows_max=1)), None)
 
     def count(self, table: str) -> int:
@@ -176,6 +184,11 @@ class MemoryTxn:
             overlay = self._overlays[table] = SortedDict()
         return overlay
 
+    def _usable(self, table: str) -> _Base:
+        """The base of a table of which this transaction sees nothing else."""
+        self._assert_usable()
+        return self._tables[table]
+
     def _assert_usable(self, key: bytes = b"-") -> None:
         if not self._open:
             raise AssertionError("the transaction has ended")
@@ -192,6 +205,14 @@ class MemoryTxn:
     def _end(self) -> None:
         self._open = False
         self._store.ended(self, self._thread, write=self._write)
+
+
+def _within(base: _Base, index: int, start: bytes, stop: bytes | None) -> Item | None:
+    """The row at a place, if there is one and it lies in the range."""
+    if not 0 <= index < len(base):
+        return None
+    key, value = base.peekitem(index)
+    return (key, value) if start <= key and (stop is None or key < stop) else None
 
 
 class MemoryStore:

@@ -14,7 +14,7 @@ from typing import Any
 
 from frontlog import __version__
 from frontlog.avro.enums import FetchKind
-from frontlog.avro.errors import ConfigError, FrontlogError
+from frontlog.avro.errors import ConfigError, FrontlogError, StoreFull
 from frontlog.fetch.addresses import parse_networks
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.archive_writer import ArchiveWriter
@@ -34,9 +34,11 @@ from frontlog.streams.emitter import ShardEmitter
 from frontlog.streams.options import Config
 from frontlog.streams.seeds import forget, inputs, keep
 from frontlog.streams.stop import StopSignal
-from frontlog.streams.summary import End, Progress, Summary
+from frontlog.streams.summary import End, Phase, Progress, Summary
 
 TICK_S = 0.1
+ROOM_S = 1.0
+"""How often a start without room on the disk tries again."""
 
 
 def run_crawl(
@@ -74,6 +76,7 @@ class _Run:
         self.parsers = ParserPool(
             self.config.options.parse.worker_count(), self.config.options.parse.timeout_ms
         )
+        self._tell = on_progress
         self.watch = Watch(host, self.archive, self.folder, self.clock, on_progress)
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
@@ -104,6 +107,19 @@ class _Run:
             partitions=self.host.partitions,
         )  # fmt: skip
 
+    async def _open(self) -> None:
+        """Open the log. Without room on the disk that waits for some, and says so, as a crawl under way does."""
+        while True:
+            try:
+                self.host.open()
+                return
+            except StoreFull as exc:
+                self.host.abandon()
+                if self.stop.is_set():
+                    raise
+                self._tell(Progress(at_ms=self.clock.now_ms(), phase=Phase.STORE_FULL, detail=str(exc)))
+                await asyncio.sleep(ROOM_S)
+
     async def go(self, seeds: Sequence[str]) -> Summary:
         """The whole run."""
         loop = asyncio.get_running_loop()
@@ -113,7 +129,7 @@ class _Run:
         try:
             rules = self._rules()
             self.archive.archive.recover()
-            self.host.open()
+            await self._open()
             if not seeds and self.host.is_empty():
                 raise ConfigError(
                     f"{self.folder}: nothing was ever given to this crawl; give a URL to start from"

@@ -71,6 +71,13 @@ class EmbeddedHost:
                 look_at_hosts(txn, survey, self.clock.now_ms())
         self.slots = Slots(self.config.options.fetch.slots, self.config.options.crawl.pages_max, survey.pages)
 
+    def abandon(self) -> None:
+        """Close what `open` had opened when it failed, so that it can be tried again."""
+        shards, self.shards = self.shards, []
+        self._rejects = 0
+        for shard in shards:
+            shard.close()
+
     def _shard(self, role: Role, partition: int, count: int) -> Shard:
         path = self._path(role, partition)
         path.mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,7 @@ OFFERED_MAX = 4_000
 OUTBOX_KEY = b"outbox"
 OUTBOX_MAX = 1_000
 RECEIVED_KEY = b"received from "
+PROBE_KEY = b"probe"
 Answer = Callable[[Exception | None], None]
 
 
@@ -285,6 +286,13 @@ class Shard:
         with self.store.begin(write=True) as txn:
             self._own_head(txn)
             self._note_delivered(txn)
+            txn.commit()
+
+    def probe(self) -> None:
+        """Commit next to nothing, to see whether there is room. Raises Retriable."""
+        with self.store.begin(write=True) as txn:
+            self._own_head(txn)
+            txn.put(META.name, PROBE_KEY, b"")
             txn.commit()
 
     def close(self) -> None:

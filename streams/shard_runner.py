@@ -127,6 +127,8 @@ class ShardRunner:
             leases = len(done.leases)
         finally:
             self.slots.give_back(wanted - leases)
+        if self.full and done.head is None:
+            self.shard.probe()  # nothing had to be written, which says nothing about room
         self.full = ""
         self._more = done.more
         self.next_ready_ms = done.next_ready_ms

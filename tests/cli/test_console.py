@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console as RichConsole
 
 from frontlog.config import load
 from frontlog.console import Display, JsonDisplay, LiveDisplay, TextDisplay, choose
+from frontlog.streams.summary import Phase
 from support.shapes import PROGRESS, summary
 
 FOLDER = Path("crawls/x")
@@ -81,6 +83,17 @@ def test_plain_text_says_how_it_goes_every_ten_seconds() -> None:
         display.progress(PROGRESS)
         now_s[0] += 1.0
     assert out.getvalue().count("52 pages") == 2
+
+
+def test_plain_text_tells_at_once_that_there_is_no_room_and_where() -> None:
+    out = io.StringIO()
+    display = TextDisplay(out, quiet=False, monotonic_s=lambda: 0.0)
+    full = replace(PROGRESS, phase=Phase.STORE_FULL, detail="writing crawls/x: no space; free some room")
+    for told in (PROGRESS, full, full, PROGRESS, PROGRESS):
+        display.progress(told)
+    lines = out.getvalue().splitlines()
+    assert [line.split(" 12 s")[0] for line in lines] == ["no room: waiting for some", "crawling"]
+    assert lines[0].endswith("· writing crawls/x: no space; free some room")
 
 
 def test_the_live_display_shows_hosts_that_wait_and_notes() -> None:

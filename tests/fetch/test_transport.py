@@ -196,7 +196,12 @@ def test_content_coding_is_undone_and_the_wire_form_kept() -> None:
     ("coding", "body", "status", "reason"),
     [
         (b"gzip", gzip.compress(b"hello" * 99, mtime=0)[:-9], DecodeStatus.TRUNCATED, Reason.TRUNCATED),
-        (b"gzip", gzip.compress(b"hello", mtime=0)[:-8] + b"\0" * 8, DecodeStatus.CORRUPT, Reason.DECODE_FAILED),
+        (
+            b"gzip",
+            gzip.compress(b"hello", mtime=0)[:-8] + b"\0" * 8,
+            DecodeStatus.CORRUPT,
+            Reason.DECODE_FAILED,
+        ),
         (b"zstd", b"\x28\xb5\x2f\xfd", DecodeStatus.UNKNOWN_ENCODING, Reason.DECODE_FAILED),
         (b"gzip", b"<p>hello</p>", DecodeStatus.PLAIN_DESPITE_HEADER, Reason.OK),
     ],

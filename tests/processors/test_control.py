@@ -153,20 +153,27 @@ def test_a_larger_gap_holds_from_now_on_and_a_smaller_one_from_the_next_request(
     assert (host.operator_gap_ms, host.next_eligible_ms) == (0, bench.now_ms + 60_000)
 
 
-def test_slowing_a_host_leaves_its_request_and_the_budget_of_its_address_alone() -> None:
+def test_slowing_a_host_leaves_the_budget_of_its_address_alone() -> None:
     bench = Bench()
-    bench.seed(URL, "http://b.example/x")
-    for lease in bench.claims().leases:
-        bench.answer(lease)
-    (lease,) = bench.claims().leases
-    other = "b.example" if lease.host == "a.example" else "a.example"
-    bench.control("slow", target_kind=K.HOST, target=other, gap_ms=5_000)
+    bench.seed(URL)
+    bench.answer(bench.claim())
+    bench.control("pause", target_kind=K.HOST, target="a.example")
+    bench.seed("http://b.example/x")
+    bench.answer(bench.claim())
+    assert bench.claim().host == "b.example"
+    bench.control("slow", target_kind=K.HOST, target="a.example", gap_ms=1)
+    bench.control("resume", target_kind=K.HOST, target="a.example")
     bench.now_ms += 60_000
-    assert bench.claims().leases == [], "the address has a request under way"
-    bench.control("slow", target_kind=K.HOST, target=lease.host, gap_ms=5_000)
-    assert (bench.host(lease.host).in_flight, bench.host(lease.host).errand != b"") == (1, True)
-    bench.answer(lease)
-    assert bench.host(lease.host).next_eligible_ms == bench.now_ms + 5_000
+    assert bench.claims().leases == [], "b.example's request is under way, at the same address"
+
+
+def test_slowing_a_host_leaves_its_request_alone() -> None:
+    bench = Bench()
+    lease = bench.prepare(URL)
+    bench.control("slow", target_kind=K.HOST, target="a.example", gap_ms=5_000)
+    assert (bench.host("a.example").in_flight, bench.url(URL).fence) == (1, lease.fence)
+    bench.page(lease)
+    assert bench.host("a.example").next_eligible_ms == bench.now_ms + 5_000
 
 
 def test_a_host_that_is_not_known_yet_is_slow_from_its_first_request() -> None:

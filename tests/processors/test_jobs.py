@@ -175,13 +175,14 @@ def test_a_host_with_another_pause_stays_put_off() -> None:
 
 def test_waking_a_host_leaves_the_budget_of_its_address_alone() -> None:
     bench = Bench()
-    bench.seed("http://a.example/x", "http://b.example/x")
-    for lease in bench.claims().leases:
-        bench.answer(lease)
+    bench.seed("http://a.example/x")
+    bench.answer(bench.claim())
     bench.control("pause", target_kind=ScopeKind.SITE, target="a.example")
-    busy = bench.claims().leases
-    assert [lease.host for lease in busy] == ["b.example"]
+    assert bench.claims().leases == []
     assert bench.host("a.example").parked
+    bench.seed("http://b.example/x")
+    bench.answer(bench.claim())
+    assert bench.claim().host == "b.example"
     bench.control("resume", target_kind=ScopeKind.SITE, target="a.example")
     bench.jobs()
-    assert bench.claims().leases == [], "b.example's request is under way"
+    assert bench.claims().leases == [], "b.example's request is under way, at the same address"

@@ -173,8 +173,6 @@ def test_the_crawl_delay_of_a_host() -> None:
     policy.apply_robots(bench.tables, other)
     assert bench.host("a.example").crawl_delay_ms == 30, "the longest of the origins"
     host = bench.host("a.example")
-    assert policy.crawl_delay_ms(bench.tables, host, (ORIGIN, 10)) == 20, "as if the first told less"
-    assert policy.crawl_delay_ms(bench.tables, host, (ORIGIN, 40)) == 40
     bench.tables.head = replace(bench.tables.head, at_ms=NOW_MS + 9)
     assert policy.crawl_delay_ms(bench.tables, host) == 0, "nothing of it is believed any more"
     origin = replace(bench.origin(ORIGIN), robots_copy_until_ms=NOW_MS + 10)

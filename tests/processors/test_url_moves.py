@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, SourceKind, State
-from frontlog.avro.events import FirstSeen, Transition
+from frontlog.avro.events import FirstSeen, ResultFacts, Transition
 from frontlog.processors import urls
 from frontlog.processors.context import Context
 from frontlog.state import keys
@@ -147,8 +147,8 @@ def test_a_redirect_to_the_same_identity_changes_what_is_requested() -> None:
     assert (found.state, found.requested, found.chain) == (State.ELIGIBLE, "http://e.example/a?", (URL,))
 
 
-def result_with(location: str) -> "urls.ResultFacts":
-    return urls.ResultFacts(
+def result_with(location: str) -> ResultFacts:
+    return ResultFacts(
         event_id="r", started_ms=900, status=301, content_type="", etag="", last_modified="", location=location,
         body_sha256=b"",
         content_hash=b"", changed=False, links_out=0,

@@ -77,8 +77,9 @@ def a_pair_too_many(folder: Path, patch: Patch) -> None:
     run(folder, web, f"{A}/")
 
 
-def late(crawl: Driver, url: str) -> None:
-    """The lease of a page runs out, the page is claimed again, and then the first result comes."""
+def late(crawl: Driver, url: str, *, then: Page | None = None) -> None:
+    """The lease of a page runs out, the page is claimed again, and then the first result comes. `then`: what the page
+    is by the second request."""
     crawl.seed(url)
     while not (leases := [one for one in crawl.step() if one.kind.value == "page"]):
         for lease in list(crawl.leases.values()):
@@ -86,6 +87,8 @@ def late(crawl: Driver, url: str) -> None:
         crawl.clock.advance(1_100)
         crawl.land()
     first = crawl.answer(leases[0])
+    if then is not None:
+        crawl.web.pages[url] = then
     crawl.clock.advance(95_000)
     while not (again := [one for one in crawl.step() if one.kind.value == "page"]):
         crawl.clock.advance(1_100)

@@ -23,7 +23,16 @@ from support.crawls import QUICK, Running, crawl, fetched, here, leased, options
 from support.site import Answer, Site, fill
 
 DISK_BYTES = 12 << 20
-WORDS = options(QUICK | {"scope.mode": "any", "politeness.gap_ms_min": 60})
+LEASE_S = 4
+WORDS = options(
+    QUICK
+    | {
+        "scope.mode": "any",
+        "politeness.gap_ms_min": 60,
+        "limits.total_ms": 3_000,
+        "attempts.lease_ms": LEASE_S * 1_000,
+    }
+)
 
 
 @pytest.fixture
@@ -80,18 +89,15 @@ def test_a_crawl_waits_for_room_and_goes_on(disk: Path) -> None:
             until(lambda: full(running), what="progress that says that there is no room")
             time.sleep(0.5)
             asked = len(site.asked())
-            time.sleep(1.0)
+            time.sleep(LEASE_S + 1)
             assert len(site.asked()) == asked, "nothing is fetched while there is no room"
             assert running.is_running
             said = full(running)
-            assert (
-                said is not None and "No space left on device" in said["detail"] and "room" in said["detail"]
-            )
+            assert said is not None and "room" in said["detail"], "it says what to do"
             assert said["detail"].count(str(folder)) == 1, "it says where"
             ballast.unlink()
             assert running.wait() == 0, running.errors
         assert running.summary["end"] == End.DONE
-        assert any(one.get("phase") == Phase.CRAWLING for one in running.lines[running.lines.index(said) :])
     assert fetched(folder) == everything
     assert set(leased(folder).values()) == {1}, "nothing was lost, nothing was fetched twice"
     assert set(Counter((one.host, one.path) for one in site.asked()).values()) == {1}

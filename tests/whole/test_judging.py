@@ -12,7 +12,7 @@ from bench.crawling import said
 from bench.disk import small_disk
 from bench.run import ageing
 from bench.story import Lease, Story, hold
-from bench.synthweb import Courtesy, Visit, Window, courtesies, visits, window
+from bench.weblog import Courtesy, Visit, Window, courtesies, visits, window
 from frontlog.avro.enums import Reason, SourceKind, State
 from frontlog.state.rows import UrlRow
 
