@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from frontlog.avro.enums import State
 from frontlog.avro.errors import Retriable
 from frontlog.errors import STOPPED_NOW
 from frontlog.streams.summary import End, Phase
-from support.crawls import QUICK, Running, crawl, fetched, here, leased, options, prove, until
+from support.crawls import QUICK, Running, crawl, fetched, here, leased, options, prove, transitions, until
 from support.site import Answer, Site, fill
 
 DISK_BYTES = 12 << 20
@@ -115,9 +116,9 @@ def test_a_crawl_without_room_can_be_stopped_and_goes_on_later(disk: Path) -> No
             running.send(signal.SIGTERM)
             assert running.wait(10) in (STOPPED_NOW, Retriable.exit_code), running.errors
         assert "Traceback" not in running.errors
-        done = here("crawl", "--out", folder)
-        assert done.exit_code == Retriable.exit_code, done.stderr
-        assert "room" in done.stderr
+        new = here("crawl", "--out", disk / "new", site.url())
+        assert new.exit_code == Retriable.exit_code, new.stderr
+        assert "No space left" in new.stderr and "make room and run the command again" in new.stderr
         ballast.unlink()
         assert crawl(folder, scope__mode="any").end is End.DONE
     assert fetched(folder) == everything
