@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from frontlog.avro.enums import State
 from frontlog.avro.errors import Retriable
 from frontlog.errors import STOPPED_NOW
 from frontlog.streams.summary import End, Phase
-from support.crawls import QUICK, Running, crawl, fetched, here, leased, options, prove, transitions, until
+from support.crawls import QUICK, Running, crawl, fetched, here, leased, options, prove, until
 from support.site import Answer, Site, fill
 
 DISK_BYTES = 12 << 20
