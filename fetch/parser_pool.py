@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Coroutine
 
 import msgspec
 
@@ -26,6 +27,9 @@ QUEUE_MAX = 4
 DEATHS_MAX = 2
 """How often a worker may die while it parses a page before the page is given up."""
 START_S_MAX = 60.0
+END_S_MAX = 1.0
+"""How long a process may take to end after it closed its connection."""
+END_POLL_S = 0.01
 STARTS_MAX = 5
 RESTART_S = 0.5
 """Wait before a start is tried again; it grows with each try."""
@@ -179,7 +183,7 @@ class ParserPool:
         """A worker ended before it was ready: no page is to blame."""
         self.failed_starts += 1
         if self._workers or self.failed_starts < STARTS_MAX * self._size:
-            self._add_later(RESTART_S * min(self.failed_starts, STARTS_MAX))
+            self._later(self._add(RESTART_S * min(self.failed_starts, STARTS_MAX)))
             return
         self._failure = FrontlogError(
             f"no parser process can be started ({detail}); see what {' '.join(self._command)} says, mend it, and go on "
@@ -190,8 +194,8 @@ class ParserPool:
                 page.done.set_exception(self._failure)
         self._waiting.clear()
 
-    def _add_later(self, after_s: float) -> None:
-        task = asyncio.get_running_loop().create_task(self._add(after_s))
+    def _later(self, start: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(start)
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
@@ -259,15 +263,26 @@ class ParserPool:
             pages[0].deaths += 1
             if pages[0].deaths >= DEATHS_MAX:
                 self.fail(pages.popleft(), Reason.PARSER_LIMIT, f"its parser died {DEATHS_MAX} times")
-        worker.kill()
         self._waiting.extendleft(reversed(pages))
         self.restarts += 1
         if worker.is_ready:
-            self._add_later(0.0)
+            worker.kill()
+            self._later(self._add(0.0))
         else:
-            code = worker.process.poll() if worker.process is not None else None
-            self._failed_start("it didn't get ready" if code is None else f"it ended with {code}")
+            self._later(self._never_ready(worker))
         self.feed()
+
+    async def _never_ready(self, worker: _Worker) -> None:
+        """Say how a worker ended that closed its connection before it was ready: its process ends a moment later."""
+        process = worker.process
+        for _ in range(round(END_S_MAX / END_POLL_S)):
+            if process is None or process.poll() is not None:
+                break
+            await asyncio.sleep(END_POLL_S)
+        code = process.poll() if process is not None else None
+        was_killed = worker.is_killed
+        worker.kill()
+        self._failed_start("it didn't get ready" if code is None or was_killed else f"it ended with {code}")
 
     async def close(self) -> None:
         """End the workers; pages that wait fail."""

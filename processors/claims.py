@@ -28,7 +28,8 @@ HOSTS_LOOKED_MAX = 2_000
 REFUSED_MAX = 100
 """URLs of one host that may be refused in one turn."""
 PARK_MS = 1_000
-PARK_PAUSED_MS = 60_000
+PARK_PAUSED_MS = 3_600_000
+"""How long a host of a paused site or origin is put off; resuming gives it its turn at once (`jobs`)."""
 
 
 def claim_all(view: Tables, ctx: Context, wanted: int) -> Iterator[Decided]:
@@ -153,7 +154,7 @@ class _Turn:
         )
         out = (
             outputs.removed(self.ctx, origin.origin_key, url, reason, detail, version)
-            if url.last_success_ms
+            if outputs.may_be_out(url, url.fence)
             else []
         )
         return Decided(decisions=[event], outputs=out)

@@ -9,6 +9,8 @@ key in `urls`. A target of another partition is forwarded, never dropped.
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from frontlog.avro.enums import Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, Event, FirstSeen
 from frontlog.processors import canonical, jobs, policy, politeness, scope, url_rules, urls
@@ -30,6 +32,8 @@ WISHES = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
 """Sources that are a person's wish: what was refused is looked at again, the host's address too."""
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 PRIORITY_MAX = 4
+OUT_OF_SCOPE = bytes((tuple(State).index(State.BLOCKED), tuple(Reason).index(Reason.OUT_OF_SCOPE)))
+"""How the row of a URL begins that is out of scope."""
 
 
 def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
@@ -37,12 +41,14 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     settings = policy.settings_of(view)
     rules = url_rules.PROFILES[settings.canonical.profile]
     origin = keys.origin_id(event.origin_key)
-    # An ordinary link of a known URL changes nothing, and no ordinary link changes what the next one is judged by.
+    # An ordinary link of a known URL changes nothing, but where it is a shorter way to one that was too deep; and no
+    # ordinary link changes what the next one is judged by.
     ordinary = (
         event.source_kind not in ASKED
         and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
     )
     at = policy.standing(view, event.origin_key)
+    may_be_nearer = scope.reaches(settings.scope, at.host, at.site)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
@@ -57,7 +63,7 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
             strangers.setdefault(found.origin_key, []).append((i, found))
             continue
         key = keys.url_key(origin, found.identity)
-        if ordinary and view.urls.has(key):
+        if ordinary and _settled(view, key, may_be_nearer=may_be_nearer):
             continue
         decided = _one(view, ctx, event, i, found, key, at)
         if decided is not None:
@@ -66,6 +72,12 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
             at = policy.standing(view, event.origin_key)
     for origin_key, links in strangers.items():
         yield _forward(ctx, event, origin_key, links)
+
+
+def _settled(view: Tables, key: bytes, *, may_be_nearer: bool) -> bool:
+    """Whether a URL is known and no link can change that, by the first two bytes of its row: state and reason."""
+    begins = view.urls.beginning(key, 2)
+    return bool(begins) and not (may_be_nearer and begins == OUT_OF_SCOPE)
 
 
 def _forward(
@@ -155,8 +167,12 @@ def _look_again(view: Tables, ctx: Context, rules: Scope, at: policy.Standing) -
 def _known(
     view: Tables, ctx: Context, event: Discovery, row: UrlRow, at: policy.Standing, widening: FirstSeen | None
 ) -> Decided | None:
-    """A URL that is known: only an explicit wish brings it back; nothing else changes anything."""
-    reason = _comes_back(event.source_kind, row, widening is not None)
+    """A URL that is known: only an explicit wish brings it back, or a shorter way to one that was too deep; nothing else
+    changes anything."""
+    nearer = row.state is State.BLOCKED and row.reason is Reason.OUT_OF_SCOPE and event.depth < row.depth
+    if nearer:
+        row = replace(row, depth=event.depth)
+    reason = _comes_back(event.source_kind, row, nearer or widening is not None)
     if reason is None:
         return None
     version = row.policy_version
@@ -180,8 +196,8 @@ def _known(
 
 
 def _comes_back(kind: SourceKind, row: UrlRow, widens: bool) -> Reason | None:
-    """Why a known URL becomes eligible again; None: it stays what it is. `widens`: its host comes into the scope with
-    it, so its links are to be decided again."""
+    """Why a known URL becomes eligible again; None: it stays what it is. `widens`: more is in scope than when it was
+    decided, so it and its links are to be decided again."""
     if row.state in (State.QUARANTINED, State.FAILED, State.GONE):
         return ASKED.get(kind)
     if row.state is State.BLOCKED:

@@ -56,6 +56,12 @@ def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
     return Decided(outputs=[Out(Topic.FETCHED, page.origin_key, output)])
 
 
+def may_be_out(row: UrlRow, leases: int) -> bool:
+    """Whether a page of the URL may have been given out. Content knows no fences: a page also comes of a lease that ran
+    out or died with its process before its result, and of that no row tells. `leases`: that ended by now, at least."""
+    return bool(row.last_success_ms) or leases > 0
+
+
 def removed(
     ctx: Context, origin_key: str, row: UrlRow, reason: Reason, detail: str, version: int
 ) -> list[Out]:

@@ -199,7 +199,7 @@ def facts(result: FetchResult, row: UrlRow) -> ResultFacts:
 def _removed(ctx: Context, row: UrlRow, end: Ending, result: FetchResult, version: int) -> list[Out]:
     """A page that was given out and is gone, or must not be there any more, is taken back; so is one that may have
     been given out while this result was on its way."""
-    if end.state not in (S.GONE, S.BLOCKED) or not (row.last_success_ms or result.parse):
+    if end.state not in (S.GONE, S.BLOCKED) or not (result.parse or outputs.may_be_out(row, row.fence - 1)):
         return []
     answered = replace(row, last_status=result.status)
     return outputs.removed(ctx, result.origin_key, answered, end.reason, end.detail, version)

@@ -31,14 +31,17 @@ def outside(rules: Scope, url: str, depth: int, host: HostRow | None, site: Site
     return ""
 
 
-def _reached(rules: Scope, url: str, host: HostRow | None, site: SiteRow | None) -> bool:
+def reaches(rules: Scope, host: HostRow | None, site: SiteRow | None) -> bool:
+    """Whether any URL of a host can be in scope."""
     if rules.mode == "any":
         return True
-    if rules.mode == "site":
-        return site is not None and site.seeded
-    if host is None or not host.seeds:
+    return site is not None and site.seeded if rules.mode == "site" else host is not None and bool(host.seeds)
+
+
+def _reached(rules: Scope, url: str, host: HostRow | None, site: SiteRow | None) -> bool:
+    if not reaches(rules, host, site):
         return False
-    return rules.mode == "host" or url.startswith(host.seeds)
+    return rules.mode != "prefix" or (host is not None and url.startswith(host.seeds))
 
 
 def seed_scope(rules: Scope, url: str, kind: SourceKind, depth: int) -> str | None:
@@ -55,10 +58,6 @@ def seed_scope(rules: Scope, url: str, kind: SourceKind, depth: int) -> str | No
 
 def covers(rules: Scope, host: HostRow | None, site: SiteRow | None, widening: str) -> bool:
     """Whether the scope holds already what a seed would add to it (see `seed_scope`)."""
-    if rules.mode == "any":
-        return True
-    if rules.mode == "site":
-        return site is not None and site.seeded
-    if host is None or not host.seeds:
+    if not reaches(rules, host, site):
         return False
-    return rules.mode == "host" or widening.startswith(host.seeds)
+    return rules.mode != "prefix" or (host is not None and widening.startswith(host.seeds))

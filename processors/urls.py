@@ -35,6 +35,8 @@ MAY_PASS = frozenset({
     R.UNEXPECTED_STATUS,
 })  # fmt: skip
 """Reasons that put a URL off."""
+TAKEN_AWAY = frozenset({S.BLOCKED, S.GONE, S.SUPPRESSED})
+"""States in which a page is given out no more."""
 ASKED_FOR = frozenset({R.OPERATOR, R.SITEMAP, R.SEED, R.RECRAWL_FORCED})
 """Reasons that bring a parked URL back."""
 
@@ -209,6 +211,9 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
         attempts=event.attempts,
         failures=event.failures,
     )
+    if event.to_state in TAKEN_AWAY:
+        # Should it come back, it is fetched whole: a 304 would bring content nothing to give out again.
+        new = replace(new, etag="", last_modified="")
     result = event.result
     if result is None:
         return new

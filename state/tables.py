@@ -66,11 +66,13 @@ class RowTable(Generic[R]):
         self._old[key] = data
         return row
 
-    def has(self, key: bytes) -> bool:
-        """Whether there is a row, without decoding it: most links of a page are known."""
+    def beginning(self, key: bytes, size_bytes: int) -> bytes:
+        """The first bytes of a row, without decoding it: most links of a page are known. Empty: there is none."""
         if key in self._cache:
-            return self._cache[key] is not None
-        return self._txn.get(self.name, key) is not None
+            row = self._cache[key]
+            return b"" if row is None else row.encode()[:size_bytes]
+        data = self._txn.get(self.name, key)
+        return b"" if data is None else data[:size_bytes]
 
     def put(self, key: bytes, row: R) -> None:
         """Write a row."""

@@ -32,7 +32,7 @@ from frontlog.processors.sites import PSL_VERSION
 from frontlog.state import head as heads
 from frontlog.state.catalogue import META
 from frontlog.state.rows import FOLD_VERSION
-from frontlog.state.store import Store, Txn
+from frontlog.state.store import Store, Txn, in_write
 from frontlog.state.tables import Tables
 from frontlog.streams.batching import BatchMaker, Done, Offered, Poison, Poisoned
 from frontlog.streams.clock import Clock, check_clock
@@ -283,10 +283,12 @@ class Shard:
 
     def settle_outbox(self) -> None:
         """Note deliveries that no batch noted yet; for a clean end."""
-        with self.store.begin(write=True) as txn:
+
+        def note(txn: Txn) -> None:
             self._own_head(txn)
             self._note_delivered(txn)
-            txn.commit()
+
+        in_write(self.store, note)
 
     def probe(self) -> None:
         """Commit next to nothing, to see whether there is room. Raises Retriable."""

@@ -171,7 +171,7 @@ def test_a_paused_origin_keeps_no_other_origin_of_its_host_waiting() -> None:
     assert bench.page_lease().url == "https://a.example/s"
 
 
-def test_a_paused_host_is_looked_at_once_a_minute_at_most() -> None:
+def test_a_host_of_a_paused_site_is_looked_at_once_an_hour_at_most() -> None:
     bench = Bench()
     bench.seed(URL)
     bench.control("pause", target_kind=ScopeKind.SITE, target="a.example")

@@ -253,6 +253,20 @@ def test_a_page_that_becomes_a_seed_of_a_narrower_scope_is_fetched_again_for_its
     assert bench.host("b.example").seeds == ("",)
 
 
+@pytest.mark.parametrize(
+    ("depth", "state"), [(18, S.BLOCKED), (17, S.BLOCKED), (16, S.ELIGIBLE), (1, S.ELIGIBLE)]
+)
+@pytest.mark.parametrize("kind", [K.PAGE, K.REDIRECT, K.SEED])
+def test_a_page_that_was_too_deep_is_in_scope_by_a_shorter_way(
+    kind: SourceKind, depth: int, state: State
+) -> None:
+    bench = scoped()
+    bench.links(URL, depth=18)
+    assert bench.url(URL).reason is R.OUT_OF_SCOPE
+    bench.links(URL, depth=depth, kind=kind)
+    assert (bench.url(URL).state, bench.url(URL).depth) == (state, depth if state is S.ELIGIBLE else 18)
+
+
 # --- strangers -----------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
-"""Faults that `verify` found in crawls and that are not mended yet: each test says what should be.
+"""Faults that `verify` found in crawls: each test says what should be.
 
-An expected failure here is strict: once the fault is mended the test passes, which fails, and its mark is taken away.
+One that is not mended yet has a mark of expected failure, which is strict: once it is mended the mark is taken away.
 """
 
 from pathlib import Path
@@ -16,9 +16,6 @@ from support.looking import found_wrong
 from support.web import Page
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a page of a stale result is given out, but no row says so when it goes"
-)
 def test_a_page_that_came_with_a_late_result_is_taken_back_when_it_is_gone(tmp_path: Path) -> None:
     """The lease ran out, the page is given out all the same (content knows no fences), and the next fetch finds it gone."""
     with Driver(tmp_path, partitions=PARTITIONS, web=pages(A, 1), settings=QUICK) as crawl:
@@ -27,9 +24,6 @@ def test_a_page_that_came_with_a_late_result_is_taken_back_when_it_is_gone(tmp_p
     assert found_wrong(tmp_path) == {}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Shard.settle_outbox does not repeat its transaction when the map had to grow"
-)
 def test_noting_deliveries_survives_a_map_that_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Driver(tmp_path, partitions=1) as crawl:
         shard = crawl.frontier(0)

@@ -202,15 +202,18 @@ class PartitionMachine(RuleBasedStateMachine):
         origin, before = lease.origin_key, self.robots.get(lease.origin_key)
         target = canonical.canonicalize(result.location, base=lease.requested) if result.location else None
         visited = (*lease.chain, lease.requested)
-        if isinstance(target, canonical.Identity) and len(visited) <= 5 and target.requested not in visited:
-            return
+        follow = (
+            isinstance(target, canonical.Identity) and len(visited) <= 5 and target.requested not in visited
+        )
         status = 404 if result.location else result.status
-        if 200 <= status < 500 and status != 429 and not 300 <= status < 400:
+        if follow:
+            pass  # what is in force stays
+        elif 200 <= status < 500 and status != 429 and not 300 <= status < 400:
             text = result.robots_txt if status < 300 else b""
             self.robots[origin] = (text, 0, result.started_ms + DAY_MS)
-            self.delay(origin, result)
         elif before is not None and before[1] == 0:
             self.robots[origin] = (before[0], self.now_ms + DAY_MS, self.now_ms + DAY_MS)
+        self.delay(origin, result)
 
     def delay(self, origin: str, result: FetchResult) -> None:
         """A Crawl-delay holds for the whole host; a longer one at once."""
