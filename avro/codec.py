@@ -2,9 +2,9 @@
 
     C3 01 | CRC-64-AVRO of the writer's schema, 8 bytes little endian | Avro body
 
-`encode` and `decode` carry the frame; `body_of` cuts it off, for the log's hash chain. A reader
-finds the writer's schema by its fingerprint among those on disk and those ever released, and
-resolves it against its own (Avro 1.12, "Schema resolution").
+`encode` and `decode` carry the frame; `body_of` cuts it off, for the log's hash chain. Bodies of the
+current schemas are read and written by `wire.py`. Others are found by their fingerprint among those
+ever released, and fastavro resolves them against ours (Avro 1.12, "Schema resolution").
 """
 
 import io
@@ -14,15 +14,14 @@ from typing import Any, cast
 import fastavro
 import msgspec
 
-from frontlog.avro import enums
+from frontlog.avro import enums, wire
 from frontlog.avro.errors import FrontlogError
 from frontlog.avro.events import RECORDS, Event
-from frontlog.avro.schemas import NAMESPACE, Json, fingerprint, inlined, load_all, released
+from frontlog.avro.schemas import Json, fingerprint, inlined, load_all, released
 
 MARKER = b"\xc3\x01"
 FRAME_BYTES = 10
 asdict = msgspec.structs.asdict
-_write: Callable[[io.BytesIO, Any, Any], None] = cast("Any", fastavro).schemaless_writer
 _read: Callable[[io.BytesIO, Any, Any], Any] = cast("Any", fastavro).schemaless_reader
 
 
@@ -31,49 +30,28 @@ class Undecodable(FrontlogError):
 
 
 class _Kind:
-    """How one record class goes to and from plain Avro data."""
+    """How what fastavro read of an older writer's record becomes an event of ours."""
 
     def __init__(self, cls: type[Event], kinds: dict[str, "_Kind"]) -> None:
         self.cls = cls
         self.name = cls.__name__
-        fields = load_all()[self.name]["fields"]
-        self.down: list[tuple[str, Callable[[Any], Any]]] = []
         self.up: list[tuple[str, Callable[[Any], Any]]] = []
-        for field in fields:
+        for field in load_all()[self.name]["fields"]:
             self._field(field["name"], field["type"], kinds)
 
     def _field(self, name: str, kind: Json, kinds: dict[str, "_Kind"]) -> None:
         if isinstance(kind, list):
             inner = str(next(k for k in cast("list[str]", kind) if k != "null"))
             if inner in kinds or inner == self.name:
-                self.down.append((name, _optional_down(inner, kinds, self)))
                 self.up.append((name, _optional_up(inner, kinds, self)))
         elif isinstance(kind, dict):
             items = str(cast("Json", kind["items"]))
-            if items in kinds:
-                nested = kinds[items]
-                self.down.append((name, nested.to_plains))
-                self.up.append((name, nested.from_plains))
-            else:
-                self.up.append((name, tuple))
+            self.up.append((name, kinds[items].from_plains if items in kinds else tuple))
         elif kind in kinds:
-            nested = kinds[kind]
-            self.down.append((name, nested.to_plain))
-            self.up.append((name, nested.from_plain))
+            self.up.append((name, kinds[kind].from_plain))
         elif kind not in ("string", "long", "int", "boolean", "double", "bytes"):
             members: dict[str, Any] = {member.value: member for member in getattr(enums, kind)}
             self.up.append((name, members.__getitem__))
-
-    def to_plain(self, event: Event) -> dict[str, Any]:
-        """The event as fastavro wants it."""
-        plain = asdict(event)
-        for name, change in self.down:
-            plain[name] = change(plain[name])
-        return plain
-
-    def to_plains(self, events: tuple[Event, ...]) -> list[dict[str, Any]]:
-        """An array of records as fastavro wants it."""
-        return [self.to_plain(event) for event in events]
 
     def from_plains(self, plains: list[dict[str, Any]]) -> tuple[Event, ...]:
         """The records of an array that fastavro read."""
@@ -86,42 +64,31 @@ class _Kind:
         return self.cls(**plain)
 
 
-def _optional_down(inner: str, kinds: dict[str, _Kind], own: _Kind) -> Callable[[Any], Any]:
-    nested, full = kinds.get(inner, own), f"{NAMESPACE}.{inner}"
-    return lambda v: None if v is None else (full, nested.to_plain(v))  # the branch named: no trial of each
-
-
 def _optional_up(inner: str, kinds: dict[str, _Kind], own: _Kind) -> Callable[[Any], Any]:
     nested = kinds.get(inner, own)
     return lambda v: None if v is None else nested.from_plain(v)
 
 
-def _build() -> tuple[
-    dict[str, _Kind], dict[type[Event], tuple[Any, bytes, _Kind]], dict[bytes, tuple[Any, _Kind]]
-]:
+def _build() -> tuple[dict[str, _Kind], dict[type[Event], bytes], dict[bytes, type[Event]]]:
     kinds: dict[str, _Kind] = {}
-    writers: dict[type[Event], tuple[Any, bytes, _Kind]] = {}
-    readers: dict[bytes, tuple[Any, _Kind]] = {}
+    frames: dict[type[Event], bytes] = {}
+    classes: dict[bytes, type[Event]] = {}
     for cls in RECORDS:
-        kind = kinds[cls.__name__] = _Kind(cls, kinds)
-        schema = inlined(cls.__name__)
-        parsed, mark = fastavro.parse_schema(schema), fingerprint(schema)
-        writers[cls] = (parsed, MARKER + mark, kind)
-        readers[mark] = (parsed, kind)
-    return kinds, writers, readers
+        kinds[cls.__name__] = _Kind(cls, kinds)
+        mark = fingerprint(inlined(cls.__name__))
+        frames[cls] = MARKER + mark
+        classes[mark] = cls
+    return kinds, frames, classes
 
 
-_KINDS, _WRITERS, _READERS = _build()
+_KINDS, _FRAMES, _CLASSES = _build()
 _OLDER: dict[bytes, tuple[Any, Any, _Kind]] = {}
 
 
 def encode(event: Event) -> bytes:
     """The event in single-object encoding."""
-    schema, frame, kind = _WRITERS[type(event)]
-    out = io.BytesIO()
-    out.write(frame)
-    _write(out, schema, kind.to_plain(event))
-    return out.getvalue()
+    cls = type(event)
+    return _FRAMES[cls] + wire.WRITERS[cls](event)
 
 
 def body_of(data: bytes) -> bytes:
@@ -131,7 +98,7 @@ def body_of(data: bytes) -> bytes:
 
 def schema_fingerprint(cls: type[Event]) -> bytes:
     """The fingerprint that `encode` puts in front of events of a class, 8 bytes."""
-    return _WRITERS[cls][1][2:]
+    return _FRAMES[cls][2:]
 
 
 def decode(data: bytes) -> Event:
@@ -141,26 +108,30 @@ def decode(data: bytes) -> Event:
             f"not an Avro single-object record: starts with {data[:2].hex() or 'nothing'}, wanted c301"
         )
     mark = data[2:FRAME_BYTES]
-    found = _READERS.get(mark)
-    source = io.BytesIO(data)
-    source.seek(FRAME_BYTES)
+    cls = _CLASSES.get(mark)
     try:
-        if found is not None:
-            schema, kind = found
-            plain = _read(source, schema, None)
-        else:
-            writer, schema, kind = _older(mark)
-            plain = _read(source, writer, schema)
-        event = kind.from_plain(cast("dict[str, Any]", plain))
+        event, end = wire.READERS[cls](data, FRAME_BYTES) if cls is not None else _resolved(data, mark)
     except Undecodable:
         raise
-    except Exception as exc:  # fastavro raises whatever the bytes lead it into
+    except Exception as exc:  # damaged bytes lead a reader anywhere
         raise Undecodable(
             f"damaged Avro body under fingerprint {mark.hex()}: {type(exc).__name__}: {exc}"
         ) from exc
-    if source.tell() != len(data):
-        raise Undecodable(f"{len(data) - source.tell()} bytes left over behind a {kind.name}")
+    if end > len(data):
+        what = f"{end - len(data)} bytes are missing"
+        raise Undecodable(f"damaged Avro body under fingerprint {mark.hex()}: {what}")
+    if end < len(data):
+        raise Undecodable(f"{len(data) - end} bytes left over behind a {type(event).__name__}")
     return event
+
+
+def _resolved(data: bytes, mark: bytes) -> tuple[Event, int]:
+    """The event of an older writer's bytes, and the offset behind it."""
+    writer, reader, kind = _older(mark)
+    source = io.BytesIO(data)
+    source.seek(FRAME_BYTES)
+    event = kind.from_plain(cast("dict[str, Any]", _read(source, writer, reader)))
+    return event, source.tell()
 
 
 def _older(mark: bytes) -> tuple[Any, Any, _Kind]:
@@ -173,5 +144,6 @@ def _older(mark: bytes) -> tuple[Any, Any, _Kind]:
                 f"unknown schema fingerprint {mark.hex()}: if a newer frontlog wrote it, upgrade"
             )
         kind = _KINDS[schema["name"]]
-        found = _OLDER[mark] = (fastavro.parse_schema(schema), _WRITERS[kind.cls][0], kind)
+        parse = fastavro.parse_schema
+        found = _OLDER[mark] = (parse(schema), parse(inlined(kind.name)), kind)
     return found

@@ -14,6 +14,9 @@ from frontlog.streams.log import Log
 from frontlog.streams.records import Record
 from frontlog.streams.topics import Role, decision_topics
 
+NONE = 1 << 62
+"""More than any seq or token."""
+
 
 class Logged(NamedTuple):
     """One decision as it lies in the log."""
@@ -33,20 +36,28 @@ class LoggedBatch(NamedTuple):
 
 
 class _Source:
-    """One decision topic, looked at one record ahead."""
+    """One decision topic, looked at one record ahead. `seq` and `token` are those of that record; NONE: there is none."""
+
+    __slots__ = ("ahead", "next_offset", "records", "seq", "token", "topic")
 
     def __init__(self, log: Log, topic: str, partition: int, offset: int) -> None:
         self.topic = topic
         self.records = log.scan(topic, partition, offset)
         self.next_offset = offset
         self.ahead: Logged | None = None
+        self.seq = self.token = NONE
         self.advance()
 
     def advance(self) -> None:
         record = next(self.records, None)
         if self.ahead is not None:
             self.next_offset = self.ahead.record.offset + 1
-        self.ahead = None if record is None else Logged(self.topic, record, decode(record.value))
+        if record is None:
+            self.ahead, self.seq, self.token = None, NONE, NONE
+            return
+        event = decode(record.value)
+        self.ahead = Logged(self.topic, record, event)
+        self.seq, self.token = _seq(event), _token(event)
 
 
 class Playback:
@@ -90,23 +101,23 @@ class Playback:
 
     def _next(self) -> Logged | None:
         """The decision with the next seq."""
-        wanted = self.seq + 1
+        wanted, best = self.seq + 1, None
         for source in self._sources:
-            while source.ahead is not None and _token(source.ahead.event) < self.token:
+            while source.token < self.token:
                 self.voided += 1
                 source.advance()
-        due = [s for s in self._sources if s.ahead is not None and _seq(s.ahead.event) == wanted]
-        if due:
             # Two owners may have given the number out: the later one's counts.
-            source = max(due, key=lambda s: _token(s.ahead.event) if s.ahead else 0)
-            found = source.ahead
+            if source.seq == wanted and (best is None or source.token > best.token):
+                best = source
+        if best is not None:
+            found = best.ahead
             assert found is not None
-            source.advance()
+            best.advance()
             self.seq = wanted
             if isinstance(found.event, OwnershipTaken):
                 self.token = found.event.owner_token
             return found
-        rest = [_seq(s.ahead.event) for s in self._sources if s.ahead is not None]
+        rest = [source.seq for source in self._sources if source.ahead is not None]
         if rest:
             raise Corrupt(
                 f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}"
