@@ -149,7 +149,6 @@ class Reason(Documented):
 
     # how a URL became known, and how it moves on
     SEED = "seed", "given as a seed"
-    LINK = "link", "found as a link"
     REDIRECT = "redirect", "found as the target of a redirect"
     SITEMAP = "sitemap", "listed in a sitemap or feed"
     OPERATOR = "operator", "an operator asked for it"

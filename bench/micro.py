@@ -199,8 +199,8 @@ def only_known(scratch: Path, known: int) -> list[Cost]:
 def codec_costs() -> Iterator[Cost]:
     """Avro events and rows of tables."""
     move = Transition(
-        seq=123_456, owner_token=7, origin_key="https://www.example.org:443", url=URL, from_state=State.NONE,
-        to_state=State.DISCOVERED, reason=Reason.LINK, cause_topic="discoveries", cause_offset=99, depth=3,
+        seq=123_456, owner_token=7, origin_key="https://www.example.org:443", url=URL, from_state=State.DISCOVERED,
+        to_state=State.ELIGIBLE, reason=Reason.ADMITTED, cause_topic="discoveries", cause_offset=99, depth=3,
         first=FirstSeen(source_kind=SourceKind.PAGE, source_url=URL, anchor="the text of an anchor"),
     )  # fmt: skip
     claim = Transition(

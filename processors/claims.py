@@ -190,9 +190,10 @@ class _Turn:
         if url.state is not State.ELIGIBLE:
             reason = Reason.DUE if url.state is State.DEFERRED else Reason.RECRAWL_DUE
             out.append(urls.build(self.ctx, url, origin.origin_key, State.ELIGIBLE, reason))
+            url = replace(url, state=State.ELIGIBLE)
         out.append(
             urls.build(
-                self.ctx, url, origin.origin_key, State.LEASED, Reason.CLAIMED, start=State.ELIGIBLE, policy_version=version,
+                self.ctx, url, origin.origin_key, State.LEASED, Reason.CLAIMED, policy_version=version,
                 fence=url.fence + 1, lease_owner=self.ctx.owner,
                 deadline_ms=self.ctx.now_ms + self.settings.attempts.lease_ms,
                 clock=clock,

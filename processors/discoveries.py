@@ -2,9 +2,9 @@
 
 Each target gets its identity under the rules of its origin. A known identity changes nothing, so a repeat changes
 nothing; only a seed, a sitemap or an operator brings a parked URL back, and a seed one that was out of scope: it
-widens the scope, and a job looks at what was refused of its host before. A new one becomes DISCOVERED with its facts,
-and at once ELIGIBLE or BLOCKED under the policy version in force. First-seen is decided here and nowhere else, by the
-key in `urls`. A target of another partition is forwarded, never dropped.
+widens the scope, and a job looks at what was refused of its host before. A new one becomes known as DISCOVERED and, with
+the same decision, ELIGIBLE or BLOCKED under the policy version in force. First-seen is decided here and nowhere else, by
+the key in `urls`. A target of another partition is forwarded, never dropped.
 """
 
 from collections.abc import Iterator
@@ -52,6 +52,8 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
+        if ordinary and _settled(view, keys.url_key(origin, url), may_be_nearer=may_be_nearer):
+            continue  # most links of most pages are spelled as the identity of a URL that is known
         found = canonical.canonicalize(url, rules)
         if isinstance(found, canonical.Refused):
             yield reject(ctx, event.origin_key, found.reason, url[:2_048])
@@ -118,19 +120,17 @@ def _one(
         return _known(view, ctx, event, row, at, first if widens else None)
     verdict = policy.judge(view, at, found.identity, found.requested, event.depth, widened=scoped)
     new = UrlRow(
-        url=found.identity, state=State.NONE, reason=Reason.ADMITTED, source_kind=event.source_kind, depth=event.depth,
+        url=found.identity, state=State.DISCOVERED, reason=Reason.ADMITTED, source_kind=event.source_kind, depth=event.depth,
         priority=_priority(event, first), policy_version=verdict.version,
     )  # fmt: skip
-    discovered = urls.build(
-        ctx, new, event.origin_key, State.DISCOVERED, urls.SOURCE_REASON[event.source_kind], first=first
-    )
     to = State.ELIGIBLE if verdict.allowed else State.BLOCKED
     reason = Reason.ADMITTED if verdict.allowed else verdict.reason
-    admitted = urls.build(
-        ctx, new, event.origin_key, to, reason, start=State.DISCOVERED,
-        detail="" if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
-    )  # fmt: skip
-    decisions: list[Event] = [discovered, admitted]
+    decisions: list[Event] = [
+        urls.build(
+            ctx, new, event.origin_key, to, reason, first=first,
+            detail="" if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
+        )
+    ]  # fmt: skip
     if scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped):
         decisions += _look_again(view, ctx, settings.scope, at)
     return Decided(decisions=decisions)

@@ -7,6 +7,9 @@ table lacks before it becomes a decision, `apply` refuses it a second time.
 What the table can't hold: when a move happens. Claims are in `claims.py`, results in `results.py`, policy in
 `policy.py`. A URL waits in `due` while it is ELIGIBLE or DEFERRED, or FETCHED with a recrawl time; it stands in
 `leases` while it is LEASED.
+
+A URL becomes known by the decision that admits or refuses it: it comes as DISCOVERED, with the facts of its discovery in
+`first`, and leaves that state at once (docs/adr/0007).
 """
 
 import struct
@@ -14,7 +17,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import Reason, SourceKind, State
+from frontlog.avro.enums import Reason, State
 from frontlog.avro.events import FirstSeen, HostClock, ResultFacts, Transition
 from frontlog.processors import hosts
 from frontlog.processors.context import Context
@@ -41,7 +44,6 @@ ASKED_FOR = frozenset({R.OPERATOR, R.SITEMAP, R.SEED, R.RECRAWL_FORCED})
 """Reasons that bring a parked URL back."""
 
 TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
-    (S.NONE, S.DISCOVERED): frozenset({R.SEED, R.LINK, R.REDIRECT, R.SITEMAP, R.OPERATOR}),
     (S.DISCOVERED, S.ELIGIBLE): frozenset({R.ADMITTED}),
     (S.DISCOVERED, S.BLOCKED): GATES,
     (S.ELIGIBLE, S.LEASED): frozenset({R.CLAIMED}),
@@ -73,12 +75,13 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
 }  # fmt: skip
 """Every allowed move and the reasons that may cause it."""
 
-SOURCE_REASON = {
-    SourceKind.SEED: R.SEED, SourceKind.PAGE: R.LINK, SourceKind.REDIRECT: R.REDIRECT,
-    SourceKind.SITEMAP: R.SITEMAP, SourceKind.FEED: R.SITEMAP, SourceKind.OPERATOR: R.OPERATOR,
-}  # fmt: skip
+_COUNT = struct.Struct(">I")
 _COUNTS = struct.Struct(f">{len(STATES)}I")
 _CLASSES = struct.Struct(f">{CLASSES}I")
+
+
+BEFORE = (S.NONE, S.DISCOVERED)
+"""What a URL is before its first decision."""
 
 
 class NotAllowed(AssertionError):
@@ -92,7 +95,6 @@ def build(
     to: State,
     reason: Reason,
     *,
-    start: State | None = None,
     detail: str = "",
     policy_version: int | None = None,
     due_ms: int = 0,
@@ -106,15 +108,14 @@ def build(
     clock: HostClock | None = None,
 ) -> Transition:
     """The decision that moves `row` (as it stands, or as it will be first) to a state; raises NotAllowed."""
-    origin_state = row.state if start is None else start
-    if reason not in TABLE.get((origin_state, to), ()):
-        raise NotAllowed(f"{origin_state} -> {to} for {reason}: {row.url}")
+    if reason not in TABLE.get((row.state, to), ()):
+        raise NotAllowed(f"{row.state} -> {to} for {reason}: {row.url}")
     return Transition(
         seq=ctx.next_seq(),
         owner_token=ctx.owner_token,
         origin_key=origin_key,
         url=row.url,
-        from_state=origin_state,
+        from_state=row.state,
         to_state=to,
         reason=reason,
         detail=detail,
@@ -145,10 +146,13 @@ def apply(tables: Tables, event: Transition) -> None:
     """Fold one transition."""
     origin = keys.origin_id(event.origin_key)
     key = keys.url_key(origin, event.url)
-    row = tables.urls.get(key)
+    known = tables.urls.get(key)
     origin_row = tables.origins.get(origin)
-    if row is None:
-        assert event.first is not None, f"seq {event.seq} moves {event.url}, which is not known"
+    if known is not None:
+        row = known
+    else:
+        if event.first is None or event.from_state not in BEFORE:
+            raise AssertionError(f"seq {event.seq} moves {event.url}, which is not known")
         row = _new_row(event, event.first, tables.head.at_ms)
         origin_row = _join(tables, event, origin, origin_row)
     assert origin_row is not None
@@ -157,12 +161,13 @@ def apply(tables: Tables, event: Transition) -> None:
         _widen(tables, event.origin_key, event.first.scope)
     new = _moved(row, event, tables.head.at_ms)
     tables.urls.put(key, new)
-    tables.origins.put(origin, _recount(origin_row, row, new, page=_is_page(row, event)))
-    _index(tables, key, row, new)
+    is_page = _is_page(row, event)
+    tables.origins.put(origin, _recount(origin_row, known, new, page=is_page))
+    _index(tables, key, known, new)
     host = key[: keys.HOST_ID_BYTES]
     if event.clock is not None:
         hosts.set_clock(tables, host, event.clock)
-    if _is_page(row, event):
+    if is_page:
         hosts.count_page(tables, host)
     tables.touched.add(host)
 
@@ -170,12 +175,12 @@ def apply(tables: Tables, event: Transition) -> None:
 def _check(row: UrlRow, event: Transition) -> None:
     """What a logged decision must satisfy; anything else is a bug or a forged log."""
     where = f"seq {event.seq}, {event.url}"
+    if event.reason not in TABLE.get((event.from_state, event.to_state), ()):
+        raise NotAllowed(f"{where}: {event.from_state} -> {event.to_state} for {event.reason}")
     assert row.url == event.url, f"{where}: the row under its key holds {row.url}"
     assert row.state is event.from_state, (
         f"{where}: the row is {row.state}, the decision says {event.from_state}"
     )
-    if event.reason not in TABLE.get((event.from_state, event.to_state), ()):
-        raise NotAllowed(f"{where}: {event.from_state} -> {event.to_state} for {event.reason}")
     claimed = event.to_state is S.LEASED and event.from_state is S.ELIGIBLE
     assert event.fence == row.fence + claimed, f"{where}: fence {row.fence} -> {event.fence}"
 
@@ -183,7 +188,7 @@ def _check(row: UrlRow, event: Transition) -> None:
 def _new_row(event: Transition, first: FirstSeen, at_ms: int) -> UrlRow:
     return UrlRow(
         url=event.url,
-        state=S.NONE,
+        state=event.from_state,
         reason=event.reason,
         source_kind=first.source_kind,
         nofollow=first.nofollow,
@@ -269,30 +274,35 @@ def _is_page(row: UrlRow, event: Transition) -> bool:
     return event.to_state is S.FETCHED and event.reason is R.OK and not row.brought_page
 
 
-def _recount(origin: OriginRow, old: UrlRow, new: UrlRow, *, page: bool) -> OriginRow:
-    """The origin's counts after one of its URLs moved."""
-    states = list(_COUNTS.unpack(origin.states))
-    if old.state is not S.NONE:
-        states[STATE_INDEX[old.state]] -= 1
-    states[STATE_INDEX[new.state]] += 1
-    due = list(_CLASSES.unpack(origin.due))
-    if waits(old.state, old.due_ms):
-        due[old.priority] -= 1
+def _recount(origin: OriginRow, old: UrlRow | None, new: UrlRow, *, page: bool) -> OriginRow:
+    """The origin's counts after one of its URLs moved, or became known."""
+    states, due = bytearray(origin.states), bytearray(origin.due)
+    _count(states, STATE_INDEX[new.state], 1)
     if waits(new.state, new.due_ms):
-        due[new.priority] += 1
-    return replace(origin, states=_COUNTS.pack(*states), due=_CLASSES.pack(*due), pages=origin.pages + page)
+        _count(due, new.priority, 1)
+    if old is not None:
+        _count(states, STATE_INDEX[old.state], -1)
+        if waits(old.state, old.due_ms):
+            _count(due, old.priority, -1)
+    return replace(origin, states=bytes(states), due=bytes(due), pages=origin.pages + page)
 
 
-def _index(tables: Tables, key: bytes, old: UrlRow, new: UrlRow) -> None:
+def _count(counts: bytearray, index: int, change: int) -> None:
+    """Change one of a row of counts."""
+    at = 4 * index
+    _COUNT.pack_into(counts, at, _COUNT.unpack_from(counts, at)[0] + change)
+
+
+def _index(tables: Tables, key: bytes, old: UrlRow | None, new: UrlRow) -> None:
     """Move the URL in `due` and `leases`."""
-    before = keys.due_key(key, old.priority, old.due_ms) if waits(old.state, old.due_ms) else None
+    before = keys.due_key(key, old.priority, old.due_ms) if old and waits(old.state, old.due_ms) else None
     later = keys.due_key(key, new.priority, new.due_ms) if waits(new.state, new.due_ms) else None
     if before != later:
         if before is not None:
             tables.due.delete(before)
         if later is not None:
             tables.due.put(later)
-    if old.state is S.LEASED:
+    if old is not None and old.state is S.LEASED:
         tables.leases.delete(keys.lease_key(old.deadline_ms, keys.LEASE_URL, key))
     if new.state is S.LEASED:
         tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))

@@ -176,13 +176,14 @@ class Book:
 
     def _transition(self, event: Transition, at_ms: int) -> None:
         url = self.urls.get(event.url)
+        is_new = url is None
         if url is None:
             self.origin(event.origin_key)
             url = self.urls[event.url] = Url(self.host(host_of(event.origin_key)))
         host = url.host
         first = event.first
         if first is not None:
-            if event.from_state is State.NONE:
+            if is_new:
                 url.requested = first.requested
             if first.scope is not None:
                 host.seeds = (*host.seeds, first.scope)

@@ -10,6 +10,9 @@ from frontlog.replay.ledger import Decision, Taken
 from frontlog.replay.rules import TRANSITIONS
 from frontlog.replay.watch import Scene, Watch
 
+_BEFORE = {State.NONE: State.NONE}
+"""What a URL may be before its first decision, unless it is DISCOVERED: it is not known, where it is kept out for good."""
+
 
 class Transitions(Watch):
     """The state machine."""
@@ -22,7 +25,7 @@ class Transitions(Watch):
     def moved(self, decision: Decision, event: Transition) -> None:
         self.examined += 1
         url = self.book.urls.get(event.url)
-        state = State.NONE if url is None else url.state
+        state = url.state if url is not None else _BEFORE.get(event.from_state, State.DISCOVERED)
         move = f"{event.from_state} -> {event.to_state}"
         if event.from_state is not state:
             self.fault(decision, f"{move} of {event.url}, which is {state}")

@@ -19,7 +19,6 @@ _MAY_PASS = (
     "truncated gone_unconfirmed dns_failed decode_failed tls_failed worker_lost store_full unexpected_status"
 )
 _TABLE = f"""
-NONE        DISCOVERED   seed link redirect sitemap operator
 DISCOVERED  ELIGIBLE     admitted
 DISCOVERED  BLOCKED      {_GATES}
 ELIGIBLE    LEASED       claimed

@@ -141,7 +141,7 @@ def test_a_long_look_tells_a_person_how_far_it_is(monkeypatch: pytest.MonkeyPatc
 
 def test_a_step_names_its_cause_and_its_record() -> None:
     assert story_lines(LINES[0]) == [
-        "2026-11-30T15:00:00.000Z  NONE -> DISCOVERED because link",
+        "2026-11-30T15:00:00.000Z  DISCOVERED -> ELIGIBLE because admitted",
         "    caused by a link on http://h/ at discoveries/2/3",
         "    recorded at transitions/2/16, seq 4",
     ]

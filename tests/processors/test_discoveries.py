@@ -41,17 +41,11 @@ def first_of(made: Made) -> FirstSeen:
 # --- new URLs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (K.SEED, R.SEED), (K.PAGE, R.LINK), (K.REDIRECT, R.REDIRECT), (K.SITEMAP, R.SITEMAP), (K.FEED, R.SITEMAP),
-        (K.OPERATOR, R.OPERATOR),
-    ],
-)  # fmt: skip
-def test_a_new_url_is_discovered_and_admitted_at_once(kind: SourceKind, reason: Reason) -> None:
+@pytest.mark.parametrize("kind", list(K), ids=lambda k: k.value)
+def test_a_new_url_comes_with_its_facts_and_is_admitted_at_once(kind: SourceKind) -> None:
     bench = scoped()
     made = bench.decide(found(URL, source_kind=kind))
-    assert made.moves == [(S.NONE, S.DISCOVERED, reason), (S.DISCOVERED, S.ELIGIBLE, R.ADMITTED)]
+    assert made.moves == [(S.DISCOVERED, S.ELIGIBLE, R.ADMITTED)]
     row = bench.url(URL)
     assert (row.state, row.depth, row.due_ms, row.first_seen_ms, row.source_kind) == (
         S.ELIGIBLE,
@@ -75,7 +69,7 @@ def test_a_new_url_that_may_not_be_fetched_is_blocked_at_once(
 ) -> None:
     bench = scoped(**settings)
     made = bench.links(url, depth=depth)
-    assert [to for _, to, _ in made.moves] == [S.DISCOVERED, S.BLOCKED]
+    assert [to for _, to, _ in made.moves] == [S.BLOCKED]
     assert bench.url(url).reason is reason
     assert bench.url(url).due_ms == 0
 
@@ -121,7 +115,7 @@ def test_spellings_of_one_identity_in_one_discovery_count_once() -> None:
     made = bench.decide(
         found(URL, "http://a.example/x#a", "http://a.example./x", "http://a.example/%78", URL)
     )
-    assert len(made.moves) == 2
+    assert len(made.moves) == 1
 
 
 @pytest.mark.parametrize("kind", [K.PAGE, K.REDIRECT, K.SITEMAP, K.SEED])
@@ -137,7 +131,7 @@ def test_a_repeat_changes_nothing(kind: SourceKind) -> None:
 def test_a_profile_merges_more() -> None:
     bench = scoped(canonical=Canonical(profile="index"))
     made = bench.decide(found("http://a.example/p?b=1&a=2&utm_source=z", "http://a.example/p?a=2&b=1"))
-    assert len(made.moves) == 2
+    assert len(made.moves) == 1
     assert bench.url("http://a.example/p?a=2&b=1").requested == "http://a.example/p?b=1&a=2&utm_source=z"
 
 
@@ -235,9 +229,9 @@ def test_a_seed_brings_in_what_was_refused_of_its_host_before(
 
 def test_a_site_is_searched_only_if_it_was_met_before() -> None:
     bench = scoped(scope=Scope(mode="site"))
-    assert len(bench.seed("http://new.example/").decisions) == 2
+    assert len(bench.seed("http://new.example/").decisions) == 1
     bench.links("http://www.met.example/")
-    assert len(bench.seed("http://met.example/").decisions) == 3
+    assert len(bench.seed("http://met.example/").decisions) == 2
     bench.jobs()
     assert bench.url("http://www.met.example/").state is S.ELIGIBLE
 

@@ -153,7 +153,7 @@ def test_an_input_is_no_decision(event: Event) -> None:
 
 
 def test_a_decision_is_no_input() -> None:
-    event = Transition(from_state=State.NONE, to_state=State.DISCOVERED, reason=Reason.SEED)
+    event = Transition(from_state=State.DISCOVERED, to_state=State.ELIGIBLE, reason=Reason.ADMITTED)
     assert machine.is_decision(event)
     made = Bench().decide(event)
     assert (made.decisions, made.rejects) == ([], [Reason.UNDECODABLE])

@@ -161,7 +161,7 @@ def test_a_policy_about_what_is_not_known_yet_holds_when_it_comes(kind: ScopeKin
     bench = Bench()
     policy.apply_operator(bench.tables, operator(50, kind, scope, PolicyAct.BLOCK))
     made = bench.seed(URL)
-    assert [reason for _, _, reason in made.moves] == [R.SEED, R.OPERATOR_BLOCK]
+    assert [reason for _, _, reason in made.moves] == [R.OPERATOR_BLOCK]
 
 
 def test_the_crawl_delay_of_a_host() -> None:

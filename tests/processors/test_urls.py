@@ -23,7 +23,7 @@ URL = "http://a.example/x"
 PAIRS = list(itertools.product(State, State))
 # DESIGN §5 and seed 000, chapter 2, said a second time: who may become what.
 ALLOWED = {
-    (S.NONE, S.DISCOVERED), (S.DISCOVERED, S.ELIGIBLE), (S.DISCOVERED, S.BLOCKED), (S.ELIGIBLE, S.LEASED),
+    (S.DISCOVERED, S.ELIGIBLE), (S.DISCOVERED, S.BLOCKED), (S.ELIGIBLE, S.LEASED),
     (S.ELIGIBLE, S.BLOCKED), (S.LEASED, S.LEASED), (S.LEASED, S.FETCHED), (S.LEASED, S.ELIGIBLE), (S.LEASED, S.DEFERRED),
     (S.LEASED, S.FAILED), (S.LEASED, S.QUARANTINED), (S.LEASED, S.GONE), (S.LEASED, S.BLOCKED), (S.FETCHED, S.ELIGIBLE),
     (S.FETCHED, S.BLOCKED), (S.DEFERRED, S.ELIGIBLE), (S.DEFERRED, S.BLOCKED), (S.BLOCKED, S.ELIGIBLE),
@@ -39,9 +39,8 @@ def bench_with(state: State, **fields: Any) -> Bench:
         return bench
     first = FirstSeen(source_kind=SourceKind.SEED, scope="")
     bench.tables.head = replace(bench.tables.head, at_ms=NOW_MS)
-    urls.apply(bench.tables, event_of(S.NONE, S.DISCOVERED, R.SEED, first=first))
-    if state is not S.DISCOVERED:
-        bench.force(URL, state, fence=3, **fields)
+    urls.apply(bench.tables, event_of(S.DISCOVERED, S.ELIGIBLE, R.ADMITTED, first=first))
+    bench.force(URL, state, fence=0 if state is S.DISCOVERED else 3, **fields)
     return bench
 
 
@@ -204,13 +203,15 @@ def test_first_seen_makes_origin_host_site_and_scope_known() -> None:
     first = FirstSeen(
         source_kind=SourceKind.PAGE, raw="X", requested="http://a.example/%78", chain=("c",), nofollow=True
     )
-    urls.apply(bench.tables, event_of(S.NONE, S.DISCOVERED, R.LINK, first=first))
+    urls.apply(bench.tables, event_of(S.DISCOVERED, S.ELIGIBLE, R.ADMITTED, first=first))
     row, site = bench.url(URL), bench.tables.sites.get(b"a.example")
     assert (row.raw, row.requested, row.chain, row.nofollow) == ("X", "http://a.example/%78", ("c",), True)
     assert site is not None and not site.seeded
     assert bench.host("a.example").seeds == ()
     seed = FirstSeen(source_kind=SourceKind.SEED, scope="http://a.example/p/")
-    urls.apply(bench.tables, event_of(S.NONE, S.DISCOVERED, R.SEED, first=seed, url="http://a.example/p/"))
+    urls.apply(
+        bench.tables, event_of(S.DISCOVERED, S.ELIGIBLE, R.ADMITTED, first=seed, url="http://a.example/p/")
+    )
     site = bench.tables.sites.get(b"a.example")
     assert site is not None and site.seeded
     assert bench.host("a.example").seeds == ("http://a.example/p/",)

@@ -22,7 +22,6 @@ from frontlog.replay import checks_inputs, checks_log, checks_urls
 from frontlog.replay.ledger import Decision, Input, Taken
 from frontlog.replay.watch import Refused
 from support.stage import (
-    ADMITTED,
     ASKED,
     CLAIM,
     CLOCK,
@@ -42,9 +41,7 @@ from support.stage import (
 def test_a_batch_that_begins_elsewhere_is_seen() -> None:
     stage = Stage(checks_log.Sequence)
     assert stage.show(SEEN) == []
-    assert stage.show(ADMITTED, first_seq=9) == [
-        "the batch says that it begins at 9; the one before ended at 2"
-    ]
+    assert stage.show(SEEN, first_seq=9) == ["the batch says that it begins at 9; the one before ended at 2"]
 
 
 def test_owners_follow_one_another() -> None:
@@ -141,10 +138,8 @@ def test_a_refusal_holds_the_bytes_of_its_input() -> None:
 
 def test_moves_start_where_a_url_is() -> None:
     stage = Stage(checks_urls.Transitions)
-    assert stage.show(SEEN, ADMITTED, CLAIM, FETCHED) == []
-    told = stage.show(
-        replace(SEEN, url="http://a.example/2", first=None), replace(ADMITTED, reason=Reason.OK)
-    )
+    assert stage.show(SEEN, CLAIM, FETCHED) == []
+    told = stage.show(replace(SEEN, url="http://a.example/2", first=None), replace(SEEN, reason=Reason.OK))
     assert told == [
         "http://a.example/2 became known without a word on where it was found",
         f"DISCOVERED -> ELIGIBLE of {URL}, which is FETCHED",
@@ -154,7 +149,7 @@ def test_moves_start_where_a_url_is() -> None:
 
 def test_fences_grow_with_claims_alone() -> None:
     stage = Stage(checks_urls.Fences)
-    assert stage.show(SEEN, ADMITTED, CLAIM, FETCHED, inputs=(RESULT,)) == []
+    assert stage.show(SEEN, CLAIM, FETCHED, inputs=(RESULT,)) == []
     again = replace(
         FETCHED, from_state=State.FETCHED, to_state=State.ELIGIBLE, reason=Reason.RECRAWL_DUE, fence=2
     )
@@ -188,20 +183,20 @@ def test_leases_end_for_a_cause() -> None:
         FETCHED, to_state=State.ELIGIBLE, reason=Reason.LEASE_EXPIRED, cause_topic="timer", cause_offset=-1
     )
     stage = Stage(checks_urls.Leases)
-    assert stage.show(SEEN, ADMITTED, CLAIM) == []
+    assert stage.show(SEEN, CLAIM) == []
     assert stage.show(given_back) == [f"the lease ran out 90000 ms before its end ({URL})"]
     stage = Stage(checks_urls.Leases)
-    stage.show(SEEN, ADMITTED, CLAIM)
+    stage.show(SEEN, CLAIM)
     assert stage.show(given_back, at_ms=NOW_MS + 90_000) == []
     stage = Stage(checks_urls.Leases)
-    stage.show(SEEN, ADMITTED, CLAIM)
+    stage.show(SEEN, CLAIM)
     released = replace(given_back, cause_topic="start")
     assert stage.show(released) == [f"a lease was released, but nobody took the partition over ({URL})"]
     stage = Stage(checks_urls.Leases)
-    stage.show(SEEN, ADMITTED, CLAIM)
+    stage.show(SEEN, CLAIM)
     assert stage.show(OwnershipTaken(owner_token=2), released) == []
     stage = Stage(checks_urls.Leases)
-    stage.show(SEEN, ADMITTED, CLAIM)
+    stage.show(SEEN, CLAIM)
     assert stage.show(replace(given_back, cause_topic="discoveries", cause_offset=1)) == [
         f"a lease ended because of discoveries ({URL})"
     ]
@@ -209,7 +204,7 @@ def test_leases_end_for_a_cause() -> None:
 
 def test_an_extension_is_one() -> None:
     stage = Stage(checks_urls.Leases)
-    stage.show(SEEN, ADMITTED, CLAIM)
+    stage.show(SEEN, CLAIM)
     longer = replace(
         CLAIM, from_state=State.LEASED, reason=Reason.EXTENDED, deadline_ms=NOW_MS + 100_000, clock=None
     )

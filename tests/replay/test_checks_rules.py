@@ -23,7 +23,6 @@ from frontlog.processors.settings import Politeness, Scope
 from frontlog.replay import checks_policy, checks_politeness
 from support.stage import (
     ADDRESS,
-    ADMITTED,
     ASKED,
     CLAIM,
     CLOCK,
@@ -72,7 +71,7 @@ def test_the_rest_after_an_answer(result: dict[str, Any], wait_ms: int) -> None:
     end_ms = int(result.get("ended_ms", NOW_MS))
     for early_ms in (0, 1):
         stage = Stage(checks_politeness.Gaps)
-        stage.show(ROBOTS, LOOKED_UP, SEEN, ADMITTED, CLAIM)
+        stage.show(ROBOTS, LOOKED_UP, SEEN, CLAIM)
         stage.show(FETCHED, inputs=(replace(RESULT, **result),), at_ms=end_ms)
         told = claimed_again(stage, wait_ms - early_ms)
         assert [text.partition(" (")[0] for text in told] == [f"{HOST} was claimed 1 ms too early"] * early_ms
@@ -82,7 +81,7 @@ def test_ten_failures_give_a_host_a_day() -> None:
     stage = Stage(checks_politeness.Gaps)
     stage.show(settings(politeness=Politeness(host_failures_max=2, host_pause_ms=86_400_000)))
     at_ms = NOW_MS
-    stage.show(ROBOTS, LOOKED_UP, SEEN, ADMITTED, CLAIM)
+    stage.show(ROBOTS, LOOKED_UP, SEEN, CLAIM)
     for fence in (1, 2):
         failed = replace(
             RESULT, status=0, reason=Reason.TIMEOUT, fence=fence, started_ms=at_ms, ended_ms=at_ms
@@ -108,7 +107,7 @@ def test_ten_failures_give_a_host_a_day() -> None:
 
 def test_a_request_starts_after_its_claim() -> None:
     stage = Stage(checks_politeness.Gaps)
-    stage.show(ROBOTS, LOOKED_UP, SEEN, ADMITTED, CLAIM)
+    stage.show(ROBOTS, LOOKED_UP, SEEN, CLAIM)
     assert stage.show(FETCHED, inputs=(replace(RESULT, started_ms=NOW_MS - 5),)) == [
         f"the request of {URL} started 5 ms before it was claimed"
     ]
@@ -117,17 +116,17 @@ def test_a_request_starts_after_its_claim() -> None:
 def test_a_crawl_delay_beyond_an_hour_waits_for_an_operator() -> None:
     delayed = replace(ROBOTS, state=RobotsState.RULES, crawl_delay_ms=4_000_000)
     stage = Stage(checks_politeness.Gaps)
-    assert stage.show(delayed, LOOKED_UP, SEEN, ADMITTED, CLAIM) == [
+    assert stage.show(delayed, LOOKED_UP, SEEN, CLAIM) == [
         f"{HOST} was claimed, whose Crawl-delay of 4000000 ms waits for an operator"
     ]
     stage = Stage(checks_politeness.Gaps)
     assert stage.show(delayed, act(ScopeKind.HOST, HOST, PolicyAct.SLOW, 5), at_ms=NOW_MS - 5) == []
-    assert stage.show(LOOKED_UP, SEEN, ADMITTED, CLAIM, at_ms=NOW_MS) == []
+    assert stage.show(LOOKED_UP, SEEN, CLAIM, at_ms=NOW_MS) == []
 
 
 def test_an_operators_gap_holds_from_now_on() -> None:
     stage = Stage(checks_politeness.Gaps)
-    stage.show(ROBOTS, LOOKED_UP, SEEN, ADMITTED, act(ScopeKind.HOST, HOST, PolicyAct.SLOW, 5_000))
+    stage.show(ROBOTS, LOOKED_UP, SEEN, act(ScopeKind.HOST, HOST, PolicyAct.SLOW, 5_000))
     assert stage.show(CLAIM, at_ms=NOW_MS + 4_999) == [
         f"{HOST} was claimed 1 ms too early (slowed to 5000 ms)"
     ]
@@ -135,7 +134,7 @@ def test_an_operators_gap_holds_from_now_on() -> None:
 
 def test_a_crawl_delay_learned_elsewhere_counts_from_the_last_request() -> None:
     stage = Stage(checks_politeness.Gaps)
-    stage.show(ROBOTS, LOOKED_UP, SEEN, ADMITTED, CLAIM)
+    stage.show(ROBOTS, LOOKED_UP, SEEN, CLAIM)
     stage.show(FETCHED, inputs=(RESULT,))
     stage.show(
         replace(
@@ -151,7 +150,7 @@ def test_a_crawl_delay_learned_elsewhere_counts_from_the_last_request() -> None:
 
 def test_a_lease_without_a_result_rests_from_its_end() -> None:
     stage = Stage(checks_politeness.Gaps)
-    stage.show(ROBOTS, LOOKED_UP, SEEN, ADMITTED, CLAIM)
+    stage.show(ROBOTS, LOOKED_UP, SEEN, CLAIM)
     lost = replace(
         FETCHED, to_state=State.ELIGIBLE, reason=Reason.LEASE_EXPIRED, cause_topic="timer", cause_offset=-1
     )
@@ -167,14 +166,14 @@ def test_claims_go_to_the_address_that_was_looked_up() -> None:
     assert told == [f"the address of {HOST} became {ADDRESS} without a look-up that says so"], (
         "no look-up was under way"
     )
-    assert stage.show(SEEN, ADMITTED, CLAIM)[1:] == []
+    assert stage.show(SEEN, CLAIM)[1:] == []
     stale = Stage(checks_politeness.Addresses)
-    stale.show(replace(LOOKED_UP, clock=replace(CLOCK, address_expires_ms=NOW_MS)), SEEN, ADMITTED)
+    stale.show(replace(LOOKED_UP, clock=replace(CLOCK, address_expires_ms=NOW_MS)), SEEN)
     assert stale.show(CLAIM)[1:] == [
         f"{HOST} was claimed at {ADDRESS}; looked up: {ADDRESS}, good until {NOW_MS}"
     ]
     elsewhere = Stage(checks_politeness.Addresses)
-    elsewhere.show(LOOKED_UP, SEEN, ADMITTED, CLAIM)
+    elsewhere.show(LOOKED_UP, SEEN, CLAIM)
     told = elsewhere.show(FETCHED, inputs=(replace(RESULT, address="203.0.113.9"),))
     assert told[1:] == [f"{URL} was asked of 203.0.113.9, claimed for {ADDRESS}"]
 
@@ -196,7 +195,7 @@ def test_claims_go_to_the_address_that_was_looked_up() -> None:
 def test_what_operators_forbid(policy: Event, said: str) -> None:
     for asked in (CLAIM, ASKED):
         stage = Stage(checks_policy.Operators)
-        told = stage.show(SEEN, ADMITTED, policy, asked)
+        told = stage.show(SEEN, policy, asked)
         assert [text.partition("was claimed ")[2] for text in told] == [said]
         assert stage.watch.examined == 1
 
@@ -221,15 +220,15 @@ def test_a_robots_hop_for_another_origin_is_not_that_origins_own() -> None:
 )
 def test_the_scope_of_claims(scope: Scope, depth: int, said: str) -> None:
     stage = Stage(checks_policy.Scope)
-    told = stage.show(settings(scope=scope), SEEN, ADMITTED, replace(CLAIM, depth=depth))
+    told = stage.show(settings(scope=scope), SEEN, replace(CLAIM, depth=depth))
     assert told == ([f"{URL} was claimed out of scope: {said}"] if said else [])
 
 
 def test_a_budget_of_pages_is_kept() -> None:
     stage = Stage(checks_policy.Scope)
-    stage.show(settings(scope=Scope(mode="any", pages_per_host_max=1)), SEEN, ADMITTED, CLAIM, FETCHED)
+    stage.show(settings(scope=Scope(mode="any", pages_per_host_max=1)), SEEN, CLAIM, FETCHED)
     other = "http://a.example/2"
-    more = [replace(one, url=other) for one in (SEEN, ADMITTED, CLAIM)]
+    more = [replace(one, url=other) for one in (SEEN, CLAIM)]
     assert stage.show(*more) == [f"{other} was claimed out of scope: 1 pages of {HOST}"]
 
 
@@ -256,7 +255,7 @@ def test_only_seeds_widen_the_scope() -> None:
 )
 def test_a_claim_needs_a_robots_txt_in_force(robots: dict[str, Any], said: str) -> None:
     stage = Stage(checks_policy.Robots)
-    told = stage.show(replace(ROBOTS, **robots), SEEN, ADMITTED, CLAIM)
+    told = stage.show(replace(ROBOTS, **robots), SEEN, CLAIM)
     assert told == ([f"{URL} was claimed while the robots.txt of {ORIGIN} was {said}"] if said else [])
 
 
@@ -267,7 +266,7 @@ def test_what_robots_denies_was_denied_by_it() -> None:
         text=b"User-agent: *\nDisallow: /2\nCrawl-delay: 3\n",
         crawl_delay_ms=3_000,
     )
-    denied = replace(ADMITTED, to_state=State.BLOCKED, reason=Reason.ROBOTS_DENIED)
+    denied = replace(SEEN, to_state=State.BLOCKED, reason=Reason.ROBOTS_DENIED)
     stage = Stage(checks_policy.Robots)
     assert stage.show(rules, SEEN, denied) == [f"{URL} was denied, but the robots.txt of seq 2 allows it"]
     stage = Stage(checks_policy.Robots)
@@ -275,7 +274,7 @@ def test_what_robots_denies_was_denied_by_it() -> None:
         f"Crawl-delay 1 ms of {ORIGIN}; its text says 3000 ms"
     ]
     stage = Stage(checks_policy.Robots)
-    forbidden = [replace(one, url="http://a.example/2") for one in (SEEN, ADMITTED, CLAIM)]
+    forbidden = [replace(one, url="http://a.example/2") for one in (SEEN, CLAIM)]
     assert stage.show(rules, *forbidden) == [
         "http://a.example/2 was claimed, which the robots.txt of seq 2 disallows"
     ]

@@ -28,7 +28,6 @@ def test_the_story_of_a_page_is_told_in_order(honest: Path) -> None:
     assert found.known
     assert (found.state, found.reason) == (State.FETCHED, Reason.OK)
     assert moves(found) == [
-        "NONE -> DISCOVERED",
         "DISCOVERED -> ELIGIBLE",
         "ELIGIBLE -> LEASED",
         "LEASED -> FETCHED",
@@ -79,7 +78,7 @@ def test_redirects_retries_and_ends_are_told(honest: Path) -> None:
     old = explain(honest, "http://a.example/old")
     assert "to http://a.example/new" in line(old, "LEASED -> FETCHED").what
     new = explain(honest, "http://a.example/new")
-    assert "a redirect of http://a.example/old" in line(new, "NONE -> DISCOVERED").cause_what
+    assert "a redirect of http://a.example/old" in line(new, "DISCOVERED -> ELIGIBLE").cause_what
     busy = explain(honest, "http://a.example/busy")
     put_off = line(busy, "LEASED -> DEFERRED")
     assert "Retry-After 7" in put_off.cause_what

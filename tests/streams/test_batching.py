@@ -140,8 +140,8 @@ def test_a_batch_stops_taking_inputs_when_it_has_its_decisions(monkeypatch: pyte
         counts.append(len(done.decisions))
         if not done.more:
             break
-    assert counts[0] == 1 + 16, "the input that filled it is decided whole"
-    assert max(counts) <= 10 + 8
+    assert counts[0] == 1 + 12, "the input that filled it is decided whole"
+    assert max(counts) <= 10 + 4
     assert len(urls(shard)) == 16
 
 
@@ -204,7 +204,7 @@ def test_an_input_that_changes_nothing_moves_its_position_only() -> None:
 
 
 KEYS: list[tuple[Event, bytes]] = [
-    (Transition(origin_key="http://a:80", from_state=State.NONE, to_state=State.DISCOVERED, reason=Reason.SEED), b"http://a:80"),
+    (Transition(origin_key="http://a:80", from_state=State.DISCOVERED, to_state=State.ELIGIBLE, reason=Reason.ADMITTED), b"http://a:80"),
     (RobotsPolicy(origin_key="http://a:80", state=RobotsState.RULES, reason=Reason.OK), b"http://a:80"),
     (OperatorPolicy(scope_kind=ScopeKind.SITE, scope="a.example", act=PolicyAct.BLOCK), b"site:a.example"),
     (Document(content_hash=b"\x01\xff", verdict=Verdict.NEW), b"01ff"),

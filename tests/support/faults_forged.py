@@ -115,7 +115,7 @@ def a_cause_that_is_none(folder: Path, _: Patch) -> None:
     """A decision names an input that its batch did not take."""
 
     def edit(forged: Forgery) -> None:
-        for decisions, n, event in moves(forged, State.DISCOVERED):
+        for decisions, n, event in moves(forged, State.ELIGIBLE):
             decisions[n] = replace(event, cause_offset=event.cause_offset + 1_000)
             return
 

@@ -57,7 +57,7 @@ RECORD = Record(
     {"seq": 5, "url": "http://h/", "detail": "", "fence": 0, "first": None}, NOW_MS,
 )  # fmt: skip
 LINES = [
-    Line(at_ms=NOW_MS, what="NONE -> DISCOVERED", why="link", record="transitions/2/16", seq=4,
+    Line(at_ms=NOW_MS, what="DISCOVERED -> ELIGIBLE", why="admitted", record="transitions/2/16", seq=4,
          cause="discoveries/2/3", cause_what="a link on http://h/"),
     Line(at_ms=NOW_MS + 5, what="DISCOVERED -> BLOCKED", why="robots_denied", detail="Disallow",
          record="transitions/2/17", seq=5, policy_version=3, rule="line 3: Disallow: /private/"),

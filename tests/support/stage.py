@@ -40,14 +40,12 @@ NOW_MS = 1_000_000
 CLOCK = HostClock(address=ADDRESS, address_expires_ms=10 * NOW_MS, address_reason=Reason.OK)
 FIRST = FirstSeen(source_kind=SourceKind.PAGE)
 SEEN = Transition(
-    seq=1, origin_key=ORIGIN, url=URL, from_state=State.NONE, to_state=State.DISCOVERED, reason=Reason.LINK, first=FIRST,
-    cause_topic="start", cause_offset=-1,
+    seq=1, origin_key=ORIGIN, url=URL, from_state=State.DISCOVERED, to_state=State.ELIGIBLE, reason=Reason.ADMITTED,
+    first=FIRST, cause_topic="start", cause_offset=-1,
 )  # fmt: skip
-ADMITTED = replace(
-    SEEN, from_state=State.DISCOVERED, to_state=State.ELIGIBLE, reason=Reason.ADMITTED, first=None
-)
 CLAIM = replace(
-    ADMITTED, from_state=State.ELIGIBLE, to_state=State.LEASED, reason=Reason.CLAIMED, fence=1, clock=CLOCK,
+    SEEN, from_state=State.ELIGIBLE, to_state=State.LEASED, reason=Reason.CLAIMED, first=None, fence=1,
+    clock=CLOCK,
     deadline_ms=NOW_MS + 90_000, cause_topic="claim",
 )  # fmt: skip
 FETCHED = replace(
