@@ -18,7 +18,7 @@ export URL OUT PYTHON
 
 BIN := .venv/bin
 
-.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills
+.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,9 +49,13 @@ crawl: .venv/run.stamp ## crawl URL=... into crawls/HOST; more options in ARGS=.
 demo: .venv/run.stamp ## crawl a small site that comes with frontlog, on loopback, into crawls/demo
 	$(BIN)/frontlog demo $(ARGS)
 
+kafka: .venv/dev.stamp ## run a real Apache Kafka on this machine until Ctrl-C; a folder in ARGS=... keeps its data
+	@PYTHONPATH=tests $(BIN)/python -m support.broker $(ARGS)
+
 # --- developing ------------------------------------------------------------------------------------------------------
 
 test: .venv/dev.stamp ## run the tests; ARGS='-k foo' picks some
+	@PYTHONPATH=tests $(BIN)/python -m support.broker --jars || true
 	@export PYTHONHASHSEED=$${PYTHONHASHSEED:-$$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}; \
 	echo "PYTHONHASHSEED=$$PYTHONHASHSEED"; \
 	$(BIN)/pytest -q -n auto --dist worksteal $(MEASURE) $(ARGS)

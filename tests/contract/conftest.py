@@ -7,7 +7,7 @@ import pytest
 
 from frontlog.state.store import Store
 from frontlog.streams.log import Log
-from support.stores import DURABLE_STORES, LOGS, SHARED_LOGS, STORES, Logs, Stores
+from support.stores import DURABLE_STORES, KAFKA, LOGS, SHARED_LOGS, STORES, KafkaLogs, Logs, Stores
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -29,9 +29,15 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
     made.close()
 
 
-@pytest.fixture(params=sorted(LOGS))
+def make_logs(request: pytest.FixtureRequest, tmp_path: Path) -> Logs:
+    if request.param == KAFKA:
+        return KafkaLogs(request.getfixturevalue("kafka").bootstrap)
+    return LOGS[request.param](tmp_path)
+
+
+@pytest.fixture(params=[*sorted(LOGS), KAFKA])
 def logs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Logs]:
-    made = LOGS[request.param](tmp_path)
+    made = make_logs(request, tmp_path)
     yield made
     made.close()
 
@@ -41,8 +47,8 @@ def log(logs: Logs) -> Log:
     return logs.open()
 
 
-@pytest.fixture(params=sorted(SHARED_LOGS))
+@pytest.fixture(params=[*sorted(SHARED_LOGS), KAFKA])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Logs]:
-    made = LOGS[request.param](tmp_path)
+    made = make_logs(request, tmp_path)
     yield made
     made.close()

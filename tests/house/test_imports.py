@@ -4,6 +4,8 @@
 """
 
 import ast
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -55,3 +57,11 @@ def test_a_library_stays_where_it_belongs(library: str) -> None:
     }
     strangers = {user for user in users if not {user, package_of(user)} & set(ONLY_IN[library])}
     assert strangers == set()
+
+
+def test_the_embedded_path_knows_no_kafka() -> None:
+    """A user of `frontlog crawl` has no Kafka client installed, and none is loaded where one is."""
+    code = "import sys, frontlog.cli; print(sorted({m.partition('.')[0] for m in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'frontlog'" in done.stdout
+    assert not {"'confluent_kafka'", "'faust'", "'mode'"} & set(done.stdout.strip("[]\n").split(", "))

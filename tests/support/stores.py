@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,9 @@ from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.store import Item, Store
 from frontlog.streams.embedded_log import TABLE, EmbeddedLog
+from frontlog.streams.kafka_client import admin
+from frontlog.streams.kafka_log import KafkaLog
+from frontlog.streams.kafka_topics import make
 from frontlog.streams.log import Log
 
 TABLES = ("a", "b", TABLE)
@@ -128,6 +132,42 @@ class EmbeddedLogs:
         self._stores.close()
 
 
+_prefixes = count()
+
+
+class KafkaLogs:
+    """New topics on a broker that is there. A child is killed inside a transaction, so that those end soon."""
+
+    timeout_ms = 2_000
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._prefix = f"t{os.getpid()}.{next(_prefixes)}."
+        self._log: KafkaLog | None = None
+        client = admin(servers, "tests")  # a client that is collected fails its own calls
+        make(client, self._prefix, dict.fromkeys(TOPICS, 2), replication=1)
+
+    def open(self) -> Log:
+        self.close()
+        self._log = KafkaLog(
+            self._servers, TOPICS, prefix=self._prefix, writer=f"{self._prefix}tests", timeout_ms=self.timeout_ms
+        )  # fmt: skip
+        return self._log
+
+    def child(self, code: str) -> Child:
+        opening = (
+            "from frontlog.streams.kafka_log import KafkaLog\n"
+            f"log = KafkaLog({self._servers!r}, {list(TOPICS)!r}, prefix={self._prefix!r}, "
+            f"writer='{self._prefix}child', timeout_ms={self.timeout_ms})\n"
+        )
+        return Child(opening + code)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
 STORES: dict[str, Callable[[Path], Stores]] = {"memory": MemoryStores, "lmdb": LmdbStores}
 LOGS: dict[str, Callable[[Path], Logs]] = {
     "embedded-memory": lambda folder: EmbeddedLogs(MemoryStores(folder)),
@@ -136,6 +176,8 @@ LOGS: dict[str, Callable[[Path], Logs]] = {
 # Those that outlive a process, and that other processes can write.
 DURABLE_STORES = ["lmdb"]
 SHARED_LOGS = ["embedded-lmdb"]
+KAFKA = "kafka"
+"""The log that needs a broker, which a fixture starts."""
 
 
 def fill(store: Store, table: str = "a", count: int = 10) -> list[Item]:
