@@ -7,6 +7,7 @@ from frontlog import (
     commands_check,
     commands_control,
     commands_crawl,
+    commands_kafka,
     commands_look,
     commands_site,
 )
@@ -17,6 +18,7 @@ SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Crawl", (commands_crawl.crawl, commands_site.demo)),
     ("Look", commands_look.COMMANDS),
     ("Control a crawl, running or not", commands_control.COMMANDS),
+    ("On Kafka", commands_kafka.COMMANDS),
     ("Try and tell", (commands_check.check, commands_site.botpage, commands_site.settings)),
 )
 

@@ -4,12 +4,13 @@ Late imports keep `frontlog --help` and `frontlog check` quick (the archive, the
 sooner than they are needed), and tests replace a job here without touching what does it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from frontlog.avro.events import Control
 from frontlog.errors import ConfigError
-from frontlog.replay.shapes import Advance, Explanation, Rebuilt, Record, Report, Status
+from frontlog.replay.shapes import Advance, Copied, Explanation, Rebuilt, Record, Report, Status
 from frontlog.streams.options import Config
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import Progress, Summary
@@ -102,6 +103,58 @@ def send(folder: Path, wish: Control) -> None:
     from frontlog.streams.control import send as job
 
     job(folder, wish)
+
+
+@contextmanager
+def _kafka() -> Generator[None]:
+    """Around the import of a job that needs the extra `kafka`."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"this needs the library {error.name}, which comes with the extra: pip install 'frontlog[kafka]'"
+        ) from error
+
+
+def topics_create(crawl: str, partitions: int, replication: int) -> list[str]:
+    """Make the topics of a crawl on Kafka that are missing; their names."""
+    with _kafka():
+        from frontlog.streams.kafka_places import parse
+        from frontlog.streams.kafka_topics import create as job
+
+    return job(parse(crawl), partitions, replication=replication)
+
+
+def topics_check(crawl: str) -> tuple[dict[str, int], list[str]]:
+    """The topics of a crawl on Kafka with their partitions, and what is wrong with them."""
+    with _kafka():
+        from frontlog.streams.kafka_places import parse
+        from frontlog.streams.kafka_topics import check as job
+
+    there, problems = job(parse(crawl))
+    return {topic: state.partitions for topic, state in there.items()}, problems
+
+
+def copy_to_kafka(
+    folder: Path, crawl: str, replication: int, on_progress: Callable[[Advance], None]
+) -> Copied:
+    """Copy the crawl in a folder to Kafka."""
+    with _kafka():
+        from frontlog.replay.copy_kafka import to_kafka as job
+        from frontlog.streams.kafka_places import parse
+
+    return job(folder, parse(crawl), on_progress, replication=replication)
+
+
+def copy_from_kafka(
+    crawl: str, folder: Path, archives: Sequence[Path], on_progress: Callable[[Advance], None]
+) -> Copied:
+    """Copy a crawl on Kafka into a new folder, which notes where the archives lie."""
+    with _kafka():
+        from frontlog.replay.copy_kafka import from_kafka as job
+        from frontlog.streams.kafka_places import parse
+
+    return job(parse(crawl), folder, on_progress, archives=archives)
 
 
 def checker(what: str, allow_addresses: Sequence[str] = ()) -> Check:

@@ -205,3 +205,14 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[str, ...] = ()
     cpu_ms: int = 0
     shards: tuple[RebuiltShard, ...] = ()
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """What `log copy` made. `equal`: the tables folded from the copy have the digests of the source."""
+
+    source: str
+    target: str
+    records: int
+    elapsed_ms: int
+    equal: bool
+    differences: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -114,15 +114,26 @@ def producer(
     """A transactional producer, which is still to be fenced in with `init_transactions`."""
     return Producer(
         {
-            **_common(servers, client_id),
+            **_producing(servers, client_id),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
-            "linger.ms": LINGER_MS,
-            "compression.type": "lz4",
-            "message.max.bytes": MESSAGE_BYTES_MAX,
-            "queue.buffering.max.kbytes": 256 * 1_024,
         }
     )
+
+
+def plain_producer(servers: str, client_id: str) -> Producer:
+    """A producer without transactions, whose records are there at once; each of them once."""
+    return Producer({**_producing(servers, client_id), "enable.idempotence": True})
+
+
+def _producing(servers: str, client_id: str) -> dict[str, Any]:
+    return {
+        **_common(servers, client_id),
+        "linger.ms": LINGER_MS,
+        "compression.type": "lz4",
+        "message.max.bytes": MESSAGE_BYTES_MAX,
+        "queue.buffering.max.kbytes": 256 * 1_024,
+    }
 
 
 class Admin(Protocol):
@@ -138,6 +149,10 @@ class Admin(Protocol):
     def describe_topics(self, topics: TopicCollection) -> dict[str, Future[Any]]: ...
 
     def describe_configs(self, resources: Sequence[Any]) -> dict[Any, Future[Any]]: ...
+
+    def describe_consumer_groups(self, group_ids: Sequence[str]) -> dict[str, Future[Any]]: ...
+
+    def delete_records(self, topic_partition_offsets: Sequence[TopicPartition]) -> dict[Any, Future[Any]]: ...
 
 
 def admin(servers: str, client_id: str) -> Admin:

@@ -35,6 +35,11 @@ class KafkaCrawl(NamedTuple):
         """What stands before the names of its topics."""
         return f"{self.name}."
 
+    @property
+    def group(self) -> str:
+        """The consumer group of its workers."""
+        return f"{self.name}.workers"
+
     def __str__(self) -> str:
         return f"{SCHEME}{self.servers}/{self.name}"
 

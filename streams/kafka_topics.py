@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
@@ -166,6 +166,19 @@ def need(crawl: KafkaCrawl, partitions: int = 0) -> dict[str, TopicState]:
     if problems:
         raise ConfigError(f"{crawl}: {'; '.join(problems)}; see: frontlog topics check {crawl}")
     return there
+
+
+def members(crawl: KafkaCrawl) -> list[str]:
+    """Who is in the group of a crawl's workers now."""
+    client = admin(crawl.servers, f"{crawl.prefix}topics")
+    (future,) = client.describe_consumer_groups([crawl.group]).values()
+    try:
+        group = future.result(CALL_S_MAX)
+    except KafkaException as exc:
+        if exc.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return []
+        raise of_kafka(exc, f"looking at the workers of {crawl}") from exc
+    return [member.group_instance_id or member.client_id for member in group.members]
 
 
 def _is_enough(name: str, value: str, wanted: str) -> bool:

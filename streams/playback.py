@@ -61,7 +61,8 @@ class _Source:
 
 
 class Playback:
-    """Batches from a position on. `voided` counts decisions of owners that had been replaced."""
+    """Batches from a position on. `voided` counts decisions of owners that had been replaced. `following`: the log is
+    being written, and a batch of which some topics show nothing yet ends the playback without a word."""
 
     def __init__(
         self,
@@ -72,11 +73,13 @@ class Playback:
         seq: int = 0,
         token: int = 0,
         starts: Mapping[str, int] | None = None,
+        following: bool = False,
     ) -> None:
         self.seq = seq
         self.token = token
         self.voided = 0
         self._partition = partition
+        self._following = following
         starts = starts or {}
         self._sources = [_Source(log, t, partition, starts.get(t, 0)) for t in decision_topics(role)]
 
@@ -89,7 +92,7 @@ class Playback:
                 pending = []
             else:
                 pending.append(found)
-        if pending:
+        if pending and not self._following:
             raise Corrupt(
                 f"partition {self._partition}: the log ends inside a batch, after seq {self.seq}; restore the log's folder "
                 "from a copy, or cut it with an older copy of this partition"
@@ -118,7 +121,7 @@ class Playback:
                 self.token = found.event.owner_token
             return found
         rest = [source.seq for source in self._sources if source.ahead is not None]
-        if rest:
+        if rest and not self._following:
             raise Corrupt(
                 f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}"
             )

@@ -1,0 +1,118 @@
+"""A crawl on Kafka: its topics, and moving a crawl there and back."""
+
+import json
+from pathlib import Path
+
+import click
+
+from frontlog import machinery
+from frontlog.cli_base import json_flag, print_json, print_lines
+from frontlog.commands_look import teller
+from frontlog.errors import NO, ConfigError
+from frontlog.replay.shapes import Copied
+from frontlog.wording import duration, many
+
+SCHEME = "kafka://"
+PARTITIONS = 64
+_crawl = click.argument("crawl", metavar="kafka://SERVERS/NAME")
+_replication = click.option(
+    "--replication", metavar="R", type=click.IntRange(1, 10), default=1, show_default=True,
+    help="Copies of each partition, on as many brokers; 3 in production.",
+)  # fmt: skip
+
+
+@click.group("topics")
+def topics() -> None:
+    """Make the topics of a crawl on Kafka, or check them."""
+
+
+@topics.command("create")
+@_crawl
+@click.option(
+    "--partitions", metavar="N", type=click.IntRange(1, 1_024), default=PARTITIONS, show_default=True,
+    help="Partitions of the frontier, for good: more than there will ever be workers.",
+)  # fmt: skip
+@_replication
+def topics_create(crawl: str, partitions: int, replication: int) -> None:
+    """Make the topics that are missing.
+
+    Decisions are kept without limit and never compacted. Topics that exist are left as they are; when one is not
+    what it must be, nothing is made. The name goes before each topic: NAME.discoveries, NAME.crawl.fetched.
+    """
+    made = machinery.topics_create(crawl, partitions, replication)
+    if made:
+        click.echo(f"{crawl}: made {', '.join(made)}.")
+    else:
+        click.echo(f"{crawl}: all topics are there.")
+
+
+@topics.command("check")
+@_crawl
+@json_flag
+def topics_check(crawl: str, as_json: bool) -> None:
+    """Hold the topics against what they must be.
+
+    Existence, number of partitions, policies. Workers do the same when they start and every 30 s. Nothing is
+    changed. Exit code 1: something is wrong.
+    """
+    there, problems = machinery.topics_check(crawl)
+    if as_json:
+        click.echo(json.dumps({"crawl": crawl, "topics": there, "problems": problems}))
+    else:
+        print_lines(
+            [f"wrong: {problem}" for problem in problems]
+            or [f"{crawl}: {many(len(there), 'topic')}, all as they must be."]
+        )
+    if problems:
+        raise click.exceptions.Exit(NO)
+
+
+@click.group("log")
+def log() -> None:
+    """Move a crawl between a folder and Kafka."""
+
+
+@log.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option(
+    "--archive", "archives", metavar="DIR", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where WARC files of a crawl on Kafka lie, for the folder to note; may be given again.",
+)  # fmt: skip
+@_replication
+@json_flag
+def log_copy(source: str, target: str, archives: tuple[Path, ...], replication: int, as_json: bool) -> None:
+    """Copy a crawl FROM a folder TO kafka://SERVERS/NAME, or back.
+
+    Partitions, offsets and seqs stay as they are, and the tables are folded from the copy and compared. The
+    source is left alone and must not be running; the archive stays where it is. Exit code 1: the digests differ.
+    """
+    if source.startswith(SCHEME) == target.startswith(SCHEME):
+        raise ConfigError("one of FROM and TO must be a folder and the other a kafka://SERVERS/NAME")
+    tell, end = teller(as_json)
+    try:
+        if target.startswith(SCHEME):
+            copied = machinery.copy_to_kafka(Path(source), target, replication, tell)
+        else:
+            copied = machinery.copy_from_kafka(source, Path(target), archives, tell)
+    finally:
+        end()
+    if as_json:
+        print_json(copied)
+    else:
+        print_lines(copied_lines(copied))
+    if not copied.equal:
+        raise click.exceptions.Exit(NO)
+
+
+def copied_lines(copied: Copied) -> list[str]:
+    """How much, how fast, and whether it is equal."""
+    said = "every table has the digest of the source" if copied.equal else "the result differs"
+    return [
+        f"{copied.target}: {many(copied.records, 'record')} of {copied.source} copied in "
+        f"{duration(copied.elapsed_ms)}: {said}.",
+        *(f"  {difference}" for difference in copied.differences),
+    ]
+
+
+COMMANDS = (topics, log)
