@@ -11,6 +11,9 @@ PAGES ?= 20000
 HOSTS ?= 300
 N ?= 20
 KNOWN ?= 1000000
+# Of the simulation: how many seeds, or one of them with its whole trace.
+SEEDS ?= 1000
+SEED ?=
 # A URL is passed on as it was typed: make expands no `$` in it and the shell sees it only in quotes.
 override URL := $(value URL)
 OUT ?=
@@ -18,14 +21,14 @@ export URL OUT PYTHON
 
 BIN := .venv/bin
 
-.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka
+.PHONY: help crawl demo test check fmt docs clean check-lint check-types check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka simulate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  make crawl URL=https://example.com/ ARGS='--max-pages 100'     into crawls/example.com, or OUT=folder"
 	@echo "  make test ARGS='-k robots'"
-	@echo "  make bench PAGES=100000 HOSTS=1000 ARGS=--no-steps      make kills N=20"
+	@echo "  make bench PAGES=100000 HOSTS=1000 ARGS=--no-steps      make kills N=20      make simulate SEEDS=10000"
 
 # --- the environment -------------------------------------------------------------------------------------------------
 
@@ -59,6 +62,9 @@ test: .venv/dev.stamp ## run the tests; ARGS='-k foo' picks some
 	@export PYTHONHASHSEED=$${PYTHONHASHSEED:-$$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}; \
 	echo "PYTHONHASHSEED=$$PYTHONHASHSEED"; \
 	$(BIN)/pytest -q -n auto --dist worksteal $(MEASURE) $(ARGS)
+
+simulate: .venv/dev.stamp ## run the simulated crawler over SEEDS=1000 seeds, or SEED=7 with its trace
+	@PYTHONPATH=tests $(BIN)/python -m simulation.many $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(ARGS)
 
 check: check-lint check-types check-imports check-docs check-tests check-wheel ## everything that CI runs
 	@echo "make check: all passed"
