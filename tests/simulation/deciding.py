@@ -19,7 +19,6 @@ EVENTS: list[Invariant] = []
 invariant = listing(EVENTS)
 
 ALLOWED: dict[State, frozenset[State]] = {
-    S.NONE: frozenset({S.DISCOVERED}),
     S.DISCOVERED: frozenset({S.ELIGIBLE, S.BLOCKED}),
     S.ELIGIBLE: frozenset({S.LEASED, S.BLOCKED}),
     S.LEASED: frozenset(
@@ -51,7 +50,7 @@ def one_state_by_the_table(at: Moment, event: Event) -> str | None:
 @invariant(5)
 def first_seen_once(at: Moment, event: Event) -> str | None:
     """A URL comes out of nowhere once, and was on `discoveries` before."""
-    if not isinstance(event, Transition) or event.from_state is not S.NONE:
+    if not isinstance(event, Transition) or event.from_state is not S.DISCOVERED:
         return None
     if event.url in at.ledger.urls:
         return f"{event.url} is first seen a second time"

@@ -57,7 +57,7 @@ class UrlNote:
 
     origin_key: str
     depth: int
-    state: State = State.NONE
+    state: State = State.DISCOVERED
     reason: Reason = Reason.OK
     fence: int = 0
     deadline_ms: int = 0
@@ -232,7 +232,7 @@ class Ledger:
         note = self.urls.setdefault(event.url, UrlNote(event.origin_key, event.depth))
         note.depth = min(note.depth, event.depth)  # a shorter way may be found later
         host = split_origin(event.origin_key)[1]
-        if event.first is not None and event.from_state is State.NONE:
+        if event.first is not None and event.from_state is State.DISCOVERED:
             note.requested = event.first.requested or event.url
         if event.first is not None and event.first.scope is not None:
             self.seeded_hosts.add(host)
