@@ -21,6 +21,8 @@ Reader = Callable[[bytes, int], tuple[Event, int]]
 Writer = Callable[[Event], bytes]
 _VARINT_BITS_MAX = 63
 _DOUBLE = struct.Struct("<d")
+_LOW = tuple(bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14))
+"""The first two bytes of a varint that goes on behind them."""
 _SMALL = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 14))
 """Varints of two bytes at most."""
 
@@ -44,12 +46,11 @@ def _varint(value: int) -> bytes:
     """An unsigned varint."""
     if value < 1 << 14:
         return _SMALL[value]
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    if value < 1 << 28:
+        return _LOW[value & 0x3FFF] + _SMALL[value >> 14]
+    if value < 1 << 42:  # times, mostly
+        return _LOW[value & 0x3FFF] + _LOW[value >> 14 & 0x3FFF] + _SMALL[value >> 28]
+    return _LOW[value & 0x3FFF] + _varint(value >> 14)
 
 
 def _long(value: int) -> bytes:

@@ -4,8 +4,10 @@ A machine's `decide` builds its decisions through a `Context`, so that no decisi
 token and cause, and collects them in a `Decided`. The host applies each `Decided` before the next input.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from frontlog.avro.enums import Topic
 from frontlog.avro.events import Event
@@ -37,14 +39,13 @@ class Emission(NamedTuple):
     event: Event
 
 
-@dataclass(slots=True)
-class Decided:
+class Decided(msgspec.Struct, gc=False):
     """What came of one input: decisions in seq order, outputs, inputs for others, leases to hand out."""
 
-    decisions: list[Event] = field(default_factory=list[Event])
-    outputs: list[Out] = field(default_factory=list[Out])
-    emissions: list[Emission] = field(default_factory=list[Emission])
-    leases: list[Lease] = field(default_factory=list[Lease])
+    decisions: Sequence[Event] = ()
+    outputs: Sequence[Out] = ()
+    emissions: Sequence[Emission] = ()
+    leases: Sequence[Lease] = ()
 
 
 class Context:

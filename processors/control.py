@@ -16,7 +16,7 @@ from frontlog.avro.codec import encode
 from frontlog.avro.enums import HostEvent, PolicyAct, Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Control, Discovery, Event, OperatorPolicy, PartitionPaused
 from frontlog.processors import canonical, jobs, policy, politeness, url_rules, urls
-from frontlog.processors.context import Context, Decided, Emission
+from frontlog.processors.context import Context, Decided, Emission, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.sites import partition_of, site_of
 from frontlog.state import keys
@@ -178,11 +178,12 @@ def _slowed(view: Tables, ctx: Context, wish: Control) -> Event:
 
 def _seed(wish: Control, ctx: Context) -> Decided:
     """Seeds become discoveries of their own partitions."""
-    decided = Decided()
+    outputs: list[Out] = []
+    emissions: list[Emission] = []
     for n, raw in enumerate(wish.urls):
         found = canonical.canonicalize(raw)
         if isinstance(found, canonical.Refused):
-            decided.outputs += reject(
+            outputs += reject(
                 ctx, "", Reason.BAD_CONTROL, f"seed {raw!r}: {found.reason.value}", raw.encode()
             ).outputs
             continue
@@ -190,8 +191,8 @@ def _seed(wish: Control, ctx: Context) -> Decided:
             f"{ctx.cause.partition}-{ctx.cause.offset}-{n}", raw, found, SourceKind.OPERATOR, ctx.now_ms
         )
         partition = partition_of(site_of(found.host), ctx.partitions)
-        decided.emissions.append(Emission(partition, Topic.DISCOVERIES, found.origin_key, event))
-    return decided
+        emissions.append(Emission(partition, Topic.DISCOVERIES, found.origin_key, event))
+    return Decided(outputs=outputs, emissions=emissions)
 
 
 def seed_discovery(tag: str, raw: str, found: canonical.Identity, kind: SourceKind, at_ms: int) -> Discovery:

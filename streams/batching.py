@@ -320,7 +320,7 @@ def read_input(topic: str, value: bytes) -> Event:
 
 def record_key(event: Event, partition_number: int) -> bytes:
     """The key of a decision's record (DESIGN §2)."""
-    if isinstance(event, Transition | RobotsPolicy):
+    if isinstance(event, (Transition, RobotsPolicy)):
         return event.origin_key.encode()
     if isinstance(event, HostTransition):
         return event.host.encode()
