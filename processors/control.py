@@ -30,6 +30,9 @@ ACTS = {
 COMMANDS = (*ACTS, "seed", "recrawl")
 TARGETS = ("partition", "origin", "host", "site", "url")
 GAP_MS_MAX = 86_400_000
+PARTITION_DIGITS_MAX = 9
+NOT_OF_A_NAME = frozenset("/\\?#@\t\r\n")
+"""What would end the host of a URL, or vanish from it."""
 
 
 class BadControl(ValueError):
@@ -86,8 +89,6 @@ def check(wish: Control) -> Control:
             raise BadControl(f"gap_ms is {wish.gap_ms}; give 0 (take it away) to {GAP_MS_MAX}")
     if wish.target_kind is ScopeKind.URL:
         raise BadControl(f"{wish.cmd} takes a partition, origin, host or site, not a url")
-    if wish.target_kind is ScopeKind.PARTITION and wish.cmd not in ("pause", "resume"):
-        raise BadControl(f"{wish.cmd} takes an origin, host or site; only pause and resume take a partition")
     return replace(wish, target=_target(wish.target_kind, wish.target))
 
 
@@ -96,9 +97,12 @@ def _target(kind: ScopeKind, target: str) -> str:
     if kind is ScopeKind.CRAWL:
         return ""
     if kind is ScopeKind.PARTITION:
-        if not target.isdecimal():
-            raise BadControl(f"partition {target!r} is not a number")
+        if not target.isdecimal() or len(target) > PARTITION_DIGITS_MAX:
+            raise BadControl(f"partition {target[:40]!r} is not a number of a partition")
         return str(int(target))
+    if kind is not ScopeKind.ORIGIN and not NOT_OF_A_NAME.isdisjoint(target):
+        # Of `http://example.org/` the URL parser would make the host `http`: an act on somebody else.
+        raise BadControl(f"{kind.value} {target[:80]!r} is not one; give the name alone, such as example.org")
     url = target if kind is ScopeKind.ORIGIN else f"http://{target}/"
     found = canonical.canonicalize(url)
     if isinstance(found, canonical.Refused):
@@ -147,7 +151,7 @@ def decide(view: Tables, wish: Control, ctx: Context) -> Iterator[Decided]:
 def _act(view: Tables, ctx: Context, wish: Control) -> Decided:
     act, kind = ACTS[wish.cmd], wish.target_kind
     cause = ctx.cause
-    if kind is ScopeKind.PARTITION:
+    if kind is ScopeKind.PARTITION and act in (PolicyAct.PAUSE, PolicyAct.RESUME):
         paused = PartitionPaused(
             seq=ctx.next_seq(), owner_token=ctx.owner_token, paused=act is PolicyAct.PAUSE, actor=wish.actor, note=wish.note,
             cause_topic=cause.topic, cause_partition=cause.partition, cause_offset=cause.offset,

@@ -155,7 +155,8 @@ def apply_operator(tables: Tables, event: OperatorPolicy) -> None:
         note=event.note,
     )
     tables.policies.put(policy_key(event.scope_kind, event.scope, event.seq), row)
-    if event.scope_kind is ScopeKind.CRAWL:
+    if event.scope_kind in (ScopeKind.CRAWL, ScopeKind.PARTITION):
+        # One flag for both: what was said last about all of the partition holds.
         _apply_crawl(tables, event)
     elif event.scope_kind is ScopeKind.SITE:
         key = event.scope.encode()

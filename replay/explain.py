@@ -187,7 +187,7 @@ class _Log:
             return event.origin_key == origin_key
         names = {
             ScopeKind.CRAWL: "", ScopeKind.SITE: site_of(self.host), ScopeKind.HOST: self.host,
-            ScopeKind.ORIGIN: origin_key,
+            ScopeKind.ORIGIN: origin_key, ScopeKind.PARTITION: str(self.shard.partition),
         }  # fmt: skip
         return names.get(event.scope_kind) == event.scope
 

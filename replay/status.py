@@ -124,11 +124,16 @@ def _rejects(shard: OpenShard, txn: Txn) -> int:
 def _acts(shard: OpenShard, txn: Txn) -> Iterator[Act]:
     """Operators' acts in force: of each scope the newest of its kind, unless it took another away."""
     tables = Tables(txn)
-    newest: dict[tuple[bytes, PolicyAct], PolicyRow] = {}
+    newest: dict[tuple[bytes, PolicyAct], tuple[bytes, bytes, PolicyRow]] = {}
     for key, row in tables.policies.scan():
         if row.act in _LASTING or row.act in _ENDS:
-            newest[key[:-9], _ENDS.get(row.act, row.act)] = row
-    for (scope, act), row in newest.items():
+            scope, seq = key[:-9], key[-8:]
+            # A block of the partition and one of the crawl are one flag here: the later word holds.
+            whole = b"crawl:" if scope.startswith(b"partition:") else scope
+            slot = whole, _ENDS.get(row.act, row.act)
+            if slot not in newest or newest[slot][0] < seq:
+                newest[slot] = seq, scope, row
+    for (_, act), (_, scope, row) in newest.items():
         if row.act is act and not (act is PolicyAct.SLOW and not row.gap_ms):
             kind, _, name = scope.decode().partition(":")
             yield Act(act, ScopeKind.named(kind), name, row.at_ms, row.gap_ms, row.actor, row.note)

@@ -81,13 +81,18 @@ def test_targets_take_their_canonical_form(kind: ScopeKind, target: str, canonic
         (Control(cmd="slow", target_kind=K.HOST, target="a", gap_ms=-1), "gap_ms is -1"),
         (Control(cmd="slow", target_kind=K.HOST, target="a", gap_ms=86_400_001), "gap_ms is 86400001"),
         (Control(cmd="block", target_kind=K.URL, target=URL), "block takes"),
-        (Control(cmd="block", target_kind=K.PARTITION, target="0"), "only pause and resume take a partition"),
         (Control(cmd="pause", target_kind=K.PARTITION, target="x"), "partition 'x' is not a number"),
         (Control(cmd="pause", target_kind=K.PARTITION, target="9"), "partition 9 does not exist"),
         (Control(cmd="pause", target_kind=K.HOST, target=""), "host '' is not one"),
         (Control(cmd="pause", target_kind=K.HOST, target="a b"), "is not one"),
         (Control(cmd="pause", target_kind=K.ORIGIN, target="a.example"), "is not one"),
+        (Control(cmd="pause", target_kind=K.PARTITION, target="9" * 5_000), "is not a number"),
         (Control(cmd="pause", target_kind=K.HOST, target="x" * 300), "is not one"),
+        (Control(cmd="pause", target_kind=K.HOST, target="http://a.example/"), "give the name alone"),
+        (Control(cmd="block", target_kind=K.HOST, target="a.example/private"), "give the name alone"),
+        (Control(cmd="block", target_kind=K.SITE, target="me@a.example"), "give the name alone"),
+        (Control(cmd="block", target_kind=K.HOST, target="a.example\\b"), "give the name alone"),
+        (Control(cmd="slow", target_kind=K.HOST, target="a\n.example", gap_ms=1), "give the name alone"),
     ],
 )
 def test_a_wish_that_cannot_be_followed_is_a_reject_with_words(wish: Control, told: str) -> None:
@@ -110,11 +115,8 @@ def test_a_wish_that_cannot_be_followed_is_a_reject_with_words(wish: Control, to
 def test_each_act_on_each_scope(cmd: str, kind: ScopeKind, target: str) -> None:
     bench = Bench()
     made = bench.control(cmd, target_kind=kind, target=target, note="because")
-    if kind is K.PARTITION and cmd in ("block", "unblock"):
-        assert made.rejects == [R.BAD_CONTROL]
-        return
     event = made.decisions[0]
-    if kind is K.PARTITION:
+    if kind is K.PARTITION and cmd in ("pause", "resume"):
         assert isinstance(event, PartitionPaused)
         assert (event.paused, event.actor, event.note) == (cmd == "pause", "test", "because")
         assert partition.claims_paused(bench.tables) is (cmd == "pause")
@@ -137,6 +139,18 @@ def test_pauses_of_the_crawl_and_of_a_partition_are_two_things() -> None:
     assert partition.claims_paused(bench.tables)
     bench.control("resume", target_kind=K.PARTITION, target="0")
     assert not partition.claims_paused(bench.tables)
+
+
+def test_a_block_of_a_partition_holds_for_all_of_it_until_it_or_the_crawls_ends() -> None:
+    bench = Bench()
+    bench.seed(URL)
+    bench.control("block", target_kind=K.PARTITION, target="0")
+    bench.seed("http://b.example/")
+    assert bench.url("http://b.example/").reason is R.OPERATOR_BLOCK
+    assert not bench.claims().leases and bench.url(URL).reason is R.OPERATOR_BLOCK
+    bench.control("unblock", target_kind=K.CRAWL)
+    bench.jobs()
+    assert {bench.url(url).state for url in (URL, "http://b.example/")} == {S.ELIGIBLE}
 
 
 # --- slow ----------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_who_and_why_are_kept() -> None:
         ('{"cmd": "pause", "target": {"planet": "x"}}', "unknown target"),
         ('{"cmd": "pause", "target": {"host": "a", "site": "b"}}', "2 things"),
         ('{"cmd": "pause", "target": {"partition": "x"}}', "not a number"),
-        ('{"cmd": "block", "target": {"partition": 1}}', "only pause and resume"),
+        ('{"cmd": "slow", "target": {"partition": 1}}', "slow takes a host"),
         ('{"cmd": "block", "target": {"host": ""}}', "not one"),
         ('{"cmd": "block", "target": {"url": "http://e.org/"}}', "not a url"),
         ('{"cmd": "slow", "target": {"site": "example.org"}, "gap_ms": 1}', "slow takes a host"),

@@ -69,6 +69,29 @@ def test_it_names_what_operators_did(tmp_path: Path) -> None:
     assert status(tmp_path).partitions[0].paused
 
 
+@pytest.mark.parametrize(
+    ("acts", "left"),
+    [
+        (("block p",), {(PolicyAct.BLOCK, ScopeKind.PARTITION, "0")}),
+        (("block", "unblock p"), set()),
+        (("block p", "unblock", "block p", "pause p"), {
+            (PolicyAct.BLOCK, ScopeKind.PARTITION, "0"), (PolicyAct.PAUSE, ScopeKind.PARTITION, "0"),
+        }),
+        (("unblock p", "block"), {(PolicyAct.BLOCK, ScopeKind.CRAWL, "")}),
+    ],
+)  # fmt: skip
+def test_of_a_partition_and_the_crawl_the_last_word_about_blocks_is_named(
+    tmp_path: Path, acts: tuple[str, ...], left: set[tuple[PolicyAct, ScopeKind, str]]
+) -> None:
+    with Driver(tmp_path, partitions=1, web=synthetic(1, 1)) as crawl:
+        for act in acts:
+            cmd, _, whole = act.partition(" ")
+            target = ',"target":{"partition":"0"}' if whole else ""
+            crawl.control(f'{{"cmd":"{cmd}"{target}}}'.encode())
+            crawl.step(0)
+    assert {(act.act, act.scope_kind, act.scope) for act in status(tmp_path).acts} == left
+
+
 def test_it_names_hosts_that_wait_and_why(tmp_path: Path) -> None:
     web = Web()
     for name in ("calm", "busy", "down"):

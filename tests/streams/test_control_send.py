@@ -41,6 +41,7 @@ def test_a_wish_goes_to_the_partitions_that_it_concerns(tmp_path: Path) -> None:
     assert [n for n, _ in send(folder, wish("block", ScopeKind.HOST, host))] == [home]
     assert [n for n, _ in send(folder, wish("pause", ScopeKind.ORIGIN, site.origin()))] == [home]
     assert [n for n, _ in send(folder, wish("pause", ScopeKind.PARTITION, "2"))] == [2]
+    assert [n for n, _ in send(folder, wish("block", ScopeKind.PARTITION, "3"))] == [3]
     assert [n for n, _ in send(folder, wish("seed", urls=("http://x.example/",)))] == [0]
     sent = [one for one in events(folder, Topic.CONTROL) if isinstance(one, Control)]
     assert {(one.cmd, one.target) for one in sent} >= {
@@ -55,7 +56,7 @@ def test_a_wish_goes_to_the_partitions_that_it_concerns(tmp_path: Path) -> None:
         (wish("dance"), "unknown cmd"),
         (wish("pause", ScopeKind.PARTITION, "4"), "partition 4 does not exist; there are 4, from 0"),
         (wish("pause", ScopeKind.PARTITION, "x"), "not a number"),
-        (wish("block", ScopeKind.PARTITION, "1"), "only pause and resume take a partition"),
+        (wish("block", ScopeKind.PARTITION, "4"), "partition 4 does not exist"),
         (wish("slow", ScopeKind.SITE, "example.org"), "slow takes a host"),
         (wish("block", ScopeKind.HOST, "no host"), "is not one"),
         (wish("seed"), "needs urls"),
