@@ -1,5 +1,6 @@
 """What all commands share: how errors end a command, the options that many have, how answers are printed."""
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 HELP_WIDTH = 100
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH}
 TOPICS = tuple(topic.value for topic in Topic)
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds within bounds; not NaN, which click's own range lets through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds, or a usage error."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return seconds
+
+
+GAP = Seconds(0, 86_400)
 
 
 def fail(error: FrontlogError) -> NoReturn:

@@ -17,7 +17,7 @@ import click
 from frontlog import machinery
 from frontlog.avro.enums import ScopeKind
 from frontlog.avro.events import Control
-from frontlog.cli_base import in_crawl
+from frontlog.cli_base import GAP, in_crawl
 from frontlog.commands_crawl import check_seeds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -139,7 +139,7 @@ unblock = _act("unblock", "End a block: its URLs are judged again.", "Unblocked"
 @click.option(
     "--gap",
     metavar="S",
-    type=click.FloatRange(0, 86_400),
+    type=GAP,
     required=True,
     help="Smallest gap between two requests, in seconds; 0 takes it away again.",
 )

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import ada_url
 import click
 
 from frontlog import machinery
-from frontlog.cli_base import format_flag
+from frontlog.cli_base import GAP, format_flag
 from frontlog.config import Config, parse_value
 from frontlog.console import Display, choose
 from frontlog.crawl_folder import configure, default_folder, prepare
@@ -54,7 +54,7 @@ def setting_options(command: F) -> F:
         if setting.choices:
             kind = click.Choice(setting.choices)
         elif option == "--gap":
-            kind = float
+            kind = GAP
         shown = f"{text} [default: {_default(option, setting.default)}]"
         multiple = setting.kind in _REPEATABLE
         command = click.option(
@@ -156,7 +156,7 @@ def _check_seed(url: str) -> str:
     "--seeds",
     "seeds_file",
     metavar="FILE",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("r", encoding="utf-8-sig"),
     help="File of URLs to start from, one a line; `-` is stdin, lines that begin with # are skipped.",
 )
 @click.option(
@@ -189,7 +189,7 @@ def crawl(
     frontlog crawl https://example.org/ --out crawls/example --max-pages 500 --contact you@example.org
     frontlog crawl --out crawls/example
     """
-    seeds = check_seeds([*urls, *_lines(seeds_file)])
+    seeds = [*check_seeds(urls), *_seeds_of(seeds_file)]
     if folder is None:
         if not seeds:
             raise click.UsageError(
@@ -238,6 +238,18 @@ def _warn(config: Config) -> None:
         )
 
 
-def _lines(file: Iterable[str] | None) -> list[str]:
-    stripped = (line.strip() for line in file or ())
-    return [line for line in stripped if line and not line.startswith("#")]
+def _seeds_of(file: TextIO | None) -> list[str]:
+    """The seeds of a file, each checked; what is wrong is said with its line."""
+    seeds: list[str] = []
+    name = getattr(file, "name", "")
+    try:
+        lines = [line.strip() for line in file or ()]
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith("#"):
+            try:
+                seeds.append(_check_seed(line))
+            except ConfigError as error:
+                raise ConfigError(f"{name}, line {number}: {error}") from error
+    return seeds

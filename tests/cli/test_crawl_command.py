@@ -127,6 +127,28 @@ def test_seeds_come_from_a_file_too(crawl: Crawl) -> None:
     assert crawl.calls[1][2] == ["http://c.example/"]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"http://a.example/\n\n# one\nb.example\n", "seeds.txt, line 4: 'b.example': not a URL"),
+        (b"http://a.example/\n\xff\n", "not UTF-8"),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_seeds_is_said_with_its_place(
+    crawl: Crawl, text: bytes, told: str
+) -> None:
+    Path("seeds.txt").write_bytes(text)
+    result = frontlog("crawl", "--out", "c", "--seeds", "seeds.txt")
+    assert (result.exit_code, crawl.calls, Path("c").exists()) == (2, [], False)
+    assert told in result.stderr and "seeds.txt" in result.stderr
+
+
+def test_a_file_of_seeds_may_begin_with_a_byte_order_mark(crawl: Crawl) -> None:
+    Path("seeds.txt").write_bytes(b"\xef\xbb\xbfhttp://a.example/\n")
+    assert frontlog("crawl", "--out", "c", "--seeds", "seeds.txt").exit_code == 0
+    assert crawl.calls[0][2] == ["http://a.example/"]
+
+
 def test_a_missing_contact_is_said_once_with_its_reason(crawl: Crawl) -> None:
     said = frontlog("crawl", URL, "--out", "c").stderr
     assert said.count(NO_CONTACT) == 1
@@ -188,7 +210,9 @@ def test_a_seed_that_cannot_be_one_is_said(crawl: Crawl, url: str, said: str) ->
         (["--contact", "me"], "give a mail address"),
         (["--include", "("], "not a regular expression"),
         (["--allow-addresses", "10.0.0.1/8"], "did you mean 10.0.0.0/8?"),
-        (["--gap", "-1"], "must be from 0 to 86400000 ms"),
+        (["--gap", "-1"], "not in the range 0<=x<=86400"),
+        (["--gap", "nan"], "no number of seconds"),
+        (["--gap", "inf"], "not in the range 0<=x<=86400"),
         (["--depth", "x"], "not a valid integer"),
         (["--scope", "page"], "is not one of"),
         (["--config", "none.toml"], "none.toml: No such file"),
