@@ -79,6 +79,7 @@ def rebuild(folder: Path, new: Path, on_progress: Tell, *, processes: int | None
 
 def _decisions(ref: ShardRef) -> int:
     with open_shard(ref) as shard:
+        shard.store.check_pages()
         return shard.head().seq
 
 

@@ -157,6 +157,7 @@ def verify(
 
 def _seq(ref: ShardRef) -> int:
     with open_shard(ref) as shard:
+        shard.store.check_pages()  # all are looked at here, before any is read through
         return shard.head().seq
 
 

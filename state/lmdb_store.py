@@ -16,8 +16,8 @@ How the traps of LMDB are kept shut:
 - a failed commit (disk full) has changed nothing and the environment stays usable: the meta page
   is written last and in place.
 
-Not seen here: a data.mdb that was cut short from outside. Reading beyond the end of a mapped file
-ends the process with SIGBUS; restore such a folder from a copy, or rebuild it from the log.
+Not seen here: a data.mdb that is damaged while it is open. Reading beyond the end of a mapped file ends the
+process with SIGBUS; a file that was cut before is refused when it is opened (`frontlog.state.lmdb_pages`).
 """
 
 import os
@@ -29,6 +29,8 @@ from typing import Self
 import lmdb
 
 from frontlog.avro.errors import ConfigError, FrontlogError, Incompatible, MapFull, Retriable, StoreFull
+from frontlog.state import lmdb_pages
+from frontlog.state.folders import fsync_folder
 from frontlog.state.gate import Gate, register, unregister
 from frontlog.state.lmdb_errors import of_lmdb, of_opening, of_os
 from frontlog.state.store import Durability, Item
@@ -241,6 +243,7 @@ class LmdbStore:
         try:
             self._env = self._open_env(len(tables), map_bytes, readonly=readonly, readahead=readahead)
             try:
+                lmdb_pages.check(self._env, self._path, only_if_short=True)
                 self._open_tables(tables, readonly=readonly)
             except BaseException:
                 self._env.close()
@@ -324,6 +327,10 @@ class LmdbStore:
         self._env.close()
         unregister(self._path)
 
+    def check_pages(self) -> None:
+        """See `lmdb_pages.check`."""
+        lmdb_pages.check(self._env, self._path)
+
     def ended(self, thread: int, *, write: bool) -> None:
         """A transaction of this store has ended."""
         self._gate.leave(thread, write=write)
@@ -353,9 +360,9 @@ class LmdbStore:
         if map_bytes > env.info()["map_size"]:
             env.set_mapsize(map_bytes)
         if new:
-            # LMDB never syncs the folder: after a power cut the file itself could be missing.
+            # LMDB never does that.
             for folder in (self._path, self._path.parent):
-                _fsync_folder(folder)
+                fsync_folder(folder)
         return env
 
     def _open_tables(self, tables: Sequence[str], *, readonly: bool) -> None:
@@ -390,11 +397,3 @@ class LmdbStore:
             raise AssertionError(f"the store {self._path} is closed")
         if self._pid != os.getpid():
             raise AssertionError(f"{self._path} was opened before a fork: open it anew in a spawned process")
-
-
-def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

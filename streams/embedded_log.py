@@ -136,7 +136,10 @@ class EmbeddedLogTxn:
             return
         start, stop = self._range(topic, partition)
         holding = self._txn.last(self._table, start, self._key(topic, partition, offset + 1))
-        assert holding is not None, "an offset within the bounds has a batch at or before it"
+        if holding is None:
+            raise Corrupt(
+                f"{say((topic, partition, offset))}: no batch at or before it; its tree of pages is damaged"
+            )
         end: int | None = None
         for key, data in self._txn.scan(self._table, holding[0], stop):
             head = _head(topic, partition, key, data)
@@ -152,7 +155,10 @@ class EmbeddedLogTxn:
         while low < high:
             middle = (low + high) // 2
             row = self._txn.last(self._table, start, self._key(topic, partition, middle + 1))
-            assert row is not None, "an offset within the bounds has a batch at or before it"
+            if row is None:
+                raise Corrupt(
+                    f"{say((topic, partition, middle))}: no batch at or before it; its tree of pages is damaged"
+                )
             head = _head(topic, partition, *row)
             if head.top_ms >= timestamp_ms:
                 high = min(middle, head.base_offset)
