@@ -143,5 +143,9 @@ def _keep(source: Path, own: Path) -> None:
 
 def _need_writable(folder: Path) -> None:
     """An error now is better than one after the first fetch."""
-    with tempfile.TemporaryFile(dir=folder):
-        pass
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        error.filename = str(folder)  # and not that of a file that nobody knows
+        raise

@@ -180,6 +180,8 @@ def summary_lines(summary: Summary, folder: Path, again: str = "crawl") -> list[
     if summary.rejects:
         lines.append(f"  rejects     {summary.rejects:>7,}  inputs that could not be used")
     lines += waiting_lines(summary.waiting, summary.waiting_hosts, summary.ended_ms)
+    if not summary.pages_run and any(count.reason is Reason.BLOCKED_NETWORK for count in summary.counts):
+        lines.append("  to crawl a network of your own, give its URL again with --allow-addresses CIDR")
     lines.append(
         f"  log {size(summary.log_bytes)}, archive {size(summary.archive_bytes)} in "
         f"{many(summary.archive_files, 'WARC file')}, in {folder}"

@@ -16,6 +16,14 @@ _PARKED = {
     State.SUPPRESSED: "the opt-out to be withdrawn",
 }
 
+_BLOCKED = {
+    Reason.OPERATOR_BLOCK: "an operator who ends the block",
+    Reason.BLOCKED_NETWORK: "a seed or `frontlog recrawl` that asks for it, when its host has public addresses only, or "
+    "--allow-addresses allows them",
+    Reason.MERGED: "nothing: another identity stands for it",
+}
+"""Blocks that a newer policy version is not enough for (`processors.jobs`), or whose policy has a better name."""
+
 
 class Wait(NamedTuple):
     """What is waited for, and until when (ms since the epoch; 0: nobody knows)."""
@@ -26,6 +34,8 @@ class Wait(NamedTuple):
 
 def waits_for(tables: Tables, origin_key: str, row: UrlRow) -> Wait:
     """What must happen before a URL is fetched (again)."""
+    if row.state is State.BLOCKED and row.reason in _BLOCKED:
+        return Wait(_BLOCKED[row.reason])
     if row.state in _PARKED:
         return Wait(_PARKED[row.state])
     if row.state is State.LEASED:

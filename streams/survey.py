@@ -71,7 +71,7 @@ def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int, paused: st
     if held is not None:
         origin, reason = held
         until = 0 if reason is Reason.PAUSED else origin.robots_expires_ms
-        return WaitingHost(row.host, reason, until, queued, origin.origin_key)
+        return WaitingHost(row.host, reason, until, queued, _why_held(origin, reason))
     rules = policy.settings_of(tables).politeness
     if row.parked and row.crawl_delay_ms > rules.crawl_delay_ms_max:
         detail = f"its Crawl-delay is {row.crawl_delay_ms / 1_000:g} s"
@@ -93,6 +93,14 @@ def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int, paused: st
             row.host, Reason.TIMEOUT if row.failures else Reason.UNAVAILABLE, until_ms, queued, detail
         )
     return WaitingHost(row.host, Reason.DUE, until_ms, queued, f"gap of {row.gap_ms} ms")
+
+
+def _why_held(origin: OriginRow, reason: Reason) -> str:
+    """What an origin is held by, for people."""
+    if reason is Reason.PAUSED:
+        return origin.origin_key
+    answer = f"status {origin.robots_status}" if origin.robots_status else "no answer"
+    return f"robots.txt of {origin.origin_key}: {answer}, {origin.robots_failures} times in a row"
 
 
 def _held(origins: list[OriginRow | None], now_ms: int) -> tuple[OriginRow, Reason] | None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from frontlog.avro.enums import Reason
-from frontlog.streams.summary import End
+from frontlog.avro.enums import Reason, State
+from frontlog.streams.summary import End, StateCount
 from frontlog.wording import (
     by_reason,
     count_lines,
@@ -134,3 +134,12 @@ def test_the_status_names_what_is_in_force() -> None:
     assert "  pause crawl since 2026-11-30T15:00:00.000Z" in lines
     assert "  0: seq 1,234, owner token 2, 7 inputs waiting, paused" in lines
     assert "  1: seq 5, owner token 1, 0 inputs waiting" in lines
+
+
+def test_a_crawl_that_may_not_go_to_its_network_is_told_how_to() -> None:
+    refused = (StateCount(State.BLOCKED, Reason.BLOCKED_NETWORK, 1),)
+    hint = "give its URL again with --allow-addresses CIDR"
+    assert any(
+        hint in line for line in summary_lines(replace(summary(), counts=refused, pages_run=0), Path("c"))
+    )
+    assert not any(hint in line for line in summary_lines(replace(summary(), counts=refused), Path("c")))

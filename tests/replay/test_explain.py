@@ -94,6 +94,7 @@ def test_operators_and_what_was_taken_back_are_told(honest: Path) -> None:
     assert policy.cause.startswith("control/")
     assert line(found, "FETCHED -> BLOCKED").rule == "its host is blocked"
     assert line(found, "taken back on crawl.removed").why.startswith("operator_block: ")
+    assert found.waits_for == "an operator who ends the block"
 
 
 def test_an_unknown_url_is_said_and_near_ones_are_named(honest: Path) -> None:

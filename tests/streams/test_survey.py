@@ -131,7 +131,10 @@ def test_an_origin_whose_robots_cannot_be_had_is_named() -> None:
         crawl.seed(URL)
         crawl.run(until_ms=crawl.clock.now_ms() + 500)
         one = waiting(crawl)
-        assert (one.reason, one.detail) == (Reason.ROBOTS_UNREACHABLE, f"http://{HOST}:80")
+        assert (one.reason, one.detail) == (
+            Reason.ROBOTS_UNREACHABLE,
+            f"robots.txt of http://{HOST}:80: status 500, 1 times in a row",
+        )
         assert one.until_ms > crawl.clock.now_ms() + 10_000
 
 
