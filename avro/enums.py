@@ -78,6 +78,10 @@ class SourceKind(Documented):
     SITEMAP = "sitemap", "an entry of a sitemap"
     FEED = "feed", "an entry of an RSS or Atom feed"
     OPERATOR = "operator", "an operator's control record"
+    SITEMAP_FILE = (
+        "sitemap_file",
+        "a sitemap itself: named by a robots.txt or an index, or asked for by a setting",
+    )
 
 
 class FetchKind(Documented):
@@ -150,7 +154,7 @@ class Reason(Documented):
     # how a URL became known, and how it moves on
     SEED = "seed", "given as a seed"
     REDIRECT = "redirect", "found as the target of a redirect"
-    SITEMAP = "sitemap", "listed in a sitemap or feed"
+    SITEMAP = "sitemap", "listed in a sitemap or feed, or named as one"
     OPERATOR = "operator", "an operator asked for it"
     ADMITTED = "admitted", "identity, scope, policy and priority allow it"
     CLAIMED = "claimed", "its host's turn came"
@@ -220,6 +224,11 @@ class Reason(Documented):
     WORKER_LOST = "worker_lost", "the process that was parsing it died"
     STORE_FULL = "store_full", "the archive or log had no room"
     EXTENDED = "extended", "the fetcher asked for more time"
+    # sitemaps
+    CROSS_SITE = (
+        "cross_site",
+        "a sitemap of another site lists it, and the robots.txt of its origin names none of those",
+    )
 
 
 def closed_enums() -> "dict[str, type[Documented]]":

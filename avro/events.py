@@ -146,6 +146,8 @@ class Discovery(Event, frozen=True, kw_only=True):
     raws: tuple[str, ...] = ()
     anchors: tuple[str, ...] = ()
     rels: tuple[str, ...] = ()
+    lastmods: tuple[int, ...] = ()
+    via: tuple[str, ...] = ()
 
 
 class Document(Event, frozen=True, kw_only=True):
@@ -209,6 +211,17 @@ class ParseFacts(Event, frozen=True, kw_only=True):
     text_sha256: bytes = b""
 
 
+class SitemapFacts(Event, frozen=True, kw_only=True):
+    """What a sitemap or feed was found to list."""
+
+    kind: str = ""
+    urls: int = 0
+    children: int = 0
+    cut: int = 0
+    faults: int = 0
+    errors: tuple[str, ...] = ()
+
+
 class FetchResult(Event, frozen=True, kw_only=True):
     """One attempt. Key: origin_key."""
 
@@ -247,6 +260,7 @@ class FetchResult(Event, frozen=True, kw_only=True):
     robots_txt: bytes = b""
     addresses: tuple[str, ...] = ()
     ttl_ms: int = 0
+    sitemap: SitemapFacts | None = None
 
 
 class WarcRef(Event, frozen=True, kw_only=True):
@@ -283,7 +297,7 @@ class Fetched(Event, frozen=True, kw_only=True):
 
 
 class FirstSeen(Event, frozen=True, kw_only=True):
-    """What is known of a URL when it is discovered; facts, never changed."""
+    """What is known of a URL when it is discovered, or named as a sitemap later; facts, never changed."""
 
     raw: str = ""
     requested: str = ""
@@ -293,6 +307,8 @@ class FirstSeen(Event, frozen=True, kw_only=True):
     nofollow: bool = False
     chain: tuple[str, ...] = ()
     scope: str | None = None
+    changed_at_ms: int = 0
+    via: tuple[str, ...] = ()
 
 
 class FoldChanged(Event, frozen=True, kw_only=True):
@@ -439,6 +455,7 @@ class ResultFacts(Event, frozen=True, kw_only=True):
     content_hash: bytes = b""
     changed: bool = False
     links_out: int = 0
+    sitemap: SitemapFacts | None = None
 
 
 class RobotsPolicy(Event, frozen=True, kw_only=True):
@@ -507,6 +524,7 @@ RECORDS: tuple[type[Event], ...] = (
     Errand,
     ErrandRequest,
     ParseFacts,
+    SitemapFacts,
     FetchResult,
     WarcRef,
     Fetched,

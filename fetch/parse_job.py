@@ -11,17 +11,16 @@ import msgspec
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import SourceKind
 from frontlog.avro.events import Discovery, ParseFacts
+from frontlog.fetch.listing import listed
+from frontlog.fetch.parts import Found, Link, parted
 from frontlog.processors import canonical
 from frontlog.processors.discoveries import NOFOLLOW
 from frontlog.processors.links import Links
 from frontlog.processors.page import parse_page
 from frontlog.processors.robots_meta import directives_of
-from frontlog.processors.sites import partition_of, site_of
 
-LINKS_MAX = 500
-"""Links of one discovery event (DESIGN §2)."""
-LINK_BYTES_MAX = 256 << 10
 PAGE_PRIORITY = 2
+NAMED, EVIDENT = 1, 2
 TITLE_CHARACTERS_MAX = 1_000
 URL_CHARACTERS_MAX = 8_192
 CANONICAL_CHARACTERS_MAX = 2_048
@@ -32,7 +31,8 @@ REL_CHARACTERS_MAX = 200
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
     """A page to parse. `url` is where it was fetched, `identity` what it is known by, `depth` its own; `nofollow`: its
-    X-Robots-Tag says so."""
+    X-Robots-Tag says so. `listing`: whether it is a sitemap or feed, NAMED as one or EVIDENT by its type; `via`: of such
+    a one, the sitemaps that led to it, itself last."""
 
     event_id: str
     identity: str
@@ -44,27 +44,25 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     partitions: int
     body: bytes
     nofollow: bool = False
-
-
-class Found(msgspec.Struct, frozen=True, array_like=True):
-    """An encoded discovery and where it goes."""
-
-    partition: int
-    origin_key: str
-    value: bytes
+    listing: int = 0
+    via: tuple[str, ...] = ()
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
-    """What came of a page. `facts` is an encoded ParseFacts."""
+    """What came of a page. `facts` is an encoded ParseFacts, `sitemap` an encoded SitemapFacts; of a page and of a listing
+    one each is empty, of what was none at all both."""
 
     facts: bytes
     discoveries: list[Found]
     body_sha256: bytes
     skipped: dict[str, int]
+    sitemap: bytes = b""
 
 
 def parse(job: Job) -> Parsed:
-    """Parse a page and make its discoveries."""
+    """Parse a page, sitemap or feed and make its discoveries."""
+    if job.listing:
+        return _listed(job)
     page = parse_page(job.body, job.url, job.content_type, token=job.token)
     nofollow = job.nofollow or directives_of(page.robots_meta, (), job.token).nofollow
     groups = _by_origin(job, page.links, nofollow)
@@ -82,12 +80,27 @@ def parse(job: Job) -> Parsed:
         robots_meta=tuple(one for one in page.robots_meta if len(one) <= DIRECTIVE_CHARACTERS_MAX),
         text_sha256=page.text_sha256,
     )
-    found = [event for origin, group in groups.items() for event in _events(job, origin, group)]
+    base = Discovery(
+        event_id=job.event_id, source_kind=SourceKind.PAGE, source_url=job.identity, at_ms=job.at_ms, depth=job.depth + 1,
+        priority=PAGE_PRIORITY,
+    )  # fmt: skip
+    found = [
+        event
+        for origin, group in groups.items()
+        for event in parted(base, origin, group.values(), job.partitions)
+    ]
     return Parsed(encode(facts), found, hashlib.sha256(job.body).digest(), page.links.skipped)
 
 
-Link = tuple[str, str, str, str]
-"""href, raw spelling (empty: as the href), anchor, rel."""
+def _listed(job: Job) -> Parsed:
+    base = Discovery(
+        event_id=job.event_id, source_kind=SourceKind.SITEMAP, source_url=job.identity, at_ms=job.at_ms, depth=job.depth,
+        priority=PAGE_PRIORITY, via=job.via,
+    )  # fmt: skip
+    named = job.listing == NAMED
+    facts, found = listed(base, job.body, job.url, job.content_type, named=named, partitions=job.partitions)
+    said = encode(facts) if facts is not None else b""
+    return Parsed(b"", found, hashlib.sha256(job.body).digest(), {}, said)
 
 
 def _by_origin(job: Job, links: Links, nofollow: bool) -> dict[str, dict[str, Link]]:
@@ -104,7 +117,7 @@ def _by_origin(job: Job, links: Links, nofollow: bool) -> dict[str, dict[str, Li
             said = _rel(rel)
             if nofollow and "nofollow" not in said.split():
                 said = f"{said} nofollow".strip()
-            group[found.identity] = (url, "" if raw == url else raw[:URL_CHARACTERS_MAX], anchor, said)
+            group[found.identity] = (url, "" if raw == url else raw[:URL_CHARACTERS_MAX], anchor, said, 0)
     return groups
 
 
@@ -120,46 +133,3 @@ def _rel(rel: str) -> str:
             break
         kept.append(token)
     return " ".join(kept)
-
-
-def _size(link: Link) -> int:
-    return sum(len(text) if text.isascii() else len(text.encode()) for text in link)
-
-
-def _events(job: Job, origin_key: str, group: dict[str, Link]) -> list[Found]:
-    """The discoveries of one origin, in parts within the bounds of an event."""
-    parts: list[list[Link]] = [[]]
-    size = 0
-    for link in group.values():
-        cost = _size(link)
-        if parts[-1] and (len(parts[-1]) == LINKS_MAX or size + cost > LINK_BYTES_MAX):
-            parts.append([])
-            size = 0
-        parts[-1].append(link)
-        size += cost
-    host = origin_key.partition("://")[2].rpartition(":")[0]
-    partition = partition_of(site_of(host), job.partitions)
-    return [
-        Found(partition, origin_key, encode(_discovery(job, origin_key, part, number, len(parts))))
-        for number, part in enumerate(parts)
-    ]
-
-
-def _discovery(job: Job, origin_key: str, part: list[Link], number: int, parts: int) -> Discovery:
-    urls, raws, anchors, rels = (tuple(column) for column in zip(*part, strict=True))
-    return Discovery(
-        event_id=f"{job.event_id}/{origin_key}/{number}",
-        origin_key=origin_key,
-        source_kind=SourceKind.PAGE,
-        source_url=job.identity,
-        at_ms=job.at_ms,
-        depth=job.depth + 1,
-        priority=PAGE_PRIORITY,
-        part=number,
-        parts=parts,
-        chain=(),
-        urls=urls,
-        raws=raws,
-        anchors=anchors,
-        rels=rels,
-    )

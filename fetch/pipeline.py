@@ -10,7 +10,7 @@ a result, too: it costs its own URL the attempt and stops no other.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
@@ -19,13 +19,22 @@ from msgspec.structs import replace
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import FetchKind, Reason, SourceKind
 from frontlog.avro.errors import FrontlogError, Retriable
-from frontlog.avro.events import BodyRef, Candidate, Discovery, Event, FetchResult, ParseFacts
+from frontlog.avro.events import BodyRef, Candidate, Discovery, Event, FetchResult, ParseFacts, SitemapFacts
 from frontlog.fetch.addresses import Network, choose, judge
+from frontlog.fetch.answers import (
+    ROBOTS_BYTES_MAX,
+    identity_of,
+    listing_of,
+    robots_limits,
+    sitemap_limits,
+    status_decides,
+    with_headers,
+)
 from frontlog.fetch.archive_writer import ArchiveWriter
 from frontlog.fetch.decoding import ACCEPT_ENCODING
 from frontlog.fetch.extension import Extension
 from frontlog.fetch.http_types import FetchFailed, FetchRequest, FetchResponse, Limits, Timings
-from frontlog.fetch.parse_job import Job, Parsed
+from frontlog.fetch.parse_job import NAMED, Job, Parsed
 from frontlog.fetch.parser_pool import ParserFailed, ParserPool
 from frontlog.fetch.resolver import ResolveError, Resolver
 from frontlog.fetch.transport import Transport
@@ -37,12 +46,11 @@ from frontlog.processors.robots_meta import directives_of
 from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.state.keys import split_origin_key
 
-ROBOTS_BYTES_MAX = 512_000
 PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
-HEADER_CHARACTERS_MAX = 4_096
-LOCATION_CHARACTERS_MAX = 8_192
-BODY_FAULTS = frozenset({Reason.OVERSIZE, Reason.TRUNCATED, Reason.DECODE_FAILED, Reason.PROTOCOL_ERROR})
-"""What may be wrong with a body alone: of an answer whose status says it all, a redirect or a 404, it changes nothing."""
+SITEMAPS_AT_ONCE = 16
+"""Named sitemaps that are fetched or read at once: each may be 50 MB."""
+EVENTS_AT_ONCE = 4
+"""Discoveries of a sitemap that wait for the log at once: 2,000 links, so that a batch has room for other work."""
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 
@@ -85,6 +93,7 @@ class Pipeline:
         self._archive = archive
         self._parsers = parsers
         self._emitter = emitter
+        self._sitemaps = asyncio.Semaphore(SITEMAPS_AT_ONCE)
 
     async def carry_out(self, lease: Lease) -> FetchResult:
         """Do what a lease allows and emit what came of it; the result is returned once it is durable."""
@@ -137,7 +146,15 @@ class Pipeline:
         refused = self._gates(lease)
         if refused is not None:
             return refused
-        limits = self.rules.limits if lease.kind is FetchKind.PAGE else robots_limits(self.rules.limits)
+        if lease.sitemap:
+            async with self._sitemaps:
+                return await self._request_and_read(lease, sitemap_limits(self.rules.limits))
+        robots = lease.kind is not FetchKind.PAGE
+        return await self._request_and_read(
+            lease, robots_limits(self.rules.limits) if robots else self.rules.limits
+        )
+
+    async def _request_and_read(self, lease: Lease, limits: Limits) -> FetchResult:
         try:
             answer = await self._transport.fetch(self._request(lease), limits)
         except FetchFailed as exc:
@@ -240,18 +257,40 @@ class Pipeline:
             return await self._redirect(lease, result)
         if parsed is None:
             return result
+        if not parsed.facts:
+            return await self._listed(result, parsed)
         facts = cast("ParseFacts", decode(parsed.facts))
         result = replace(result, parse=facts, body_sha256=parsed.body_sha256)
         await self._emitter.content(facts.text_sha256.hex(), candidate(lease, result, facts))
         await self._emitter.discoveries([(f.partition, f.origin_key, f.value) for f in parsed.discoveries])
         return result
 
+    async def _listed(self, result: FetchResult, parsed: Parsed) -> FetchResult:
+        """A sitemap or feed: its discoveries, a few at a time, then what it is. One that is too long counts as read; of one
+        that was cut by anything else what was whole is given now, and it is fetched again."""
+        if not parsed.sitemap:
+            detail = f"{result.content_type}: neither sitemap nor feed"
+            return replace(result, reason=Reason.BAD_TYPE, detail=detail[:512])
+        found = [(f.partition, f.origin_key, f.value) for f in parsed.discoveries]
+        for start in range(0, len(found), EVENTS_AT_ONCE):
+            await self._emitter.discoveries(found[start : start + EVENTS_AT_ONCE])
+        facts = cast("SitemapFacts", decode(parsed.sitemap))
+        if result.reason is not Reason.OK:
+            why = f"only {result.decoded_bytes:,} bytes came: {result.reason.value} {result.detail}".rstrip()
+            facts = replace(facts, faults=facts.faults + 1, errors=(why, *facts.errors))
+        whole = result.reason is not Reason.OVERSIZE
+        return replace(
+            result, sitemap=facts, body_sha256=parsed.body_sha256, reason=result.reason if whole else Reason.OK,
+            truncated=result.truncated if whole else "length",
+        )  # fmt: skip
+
     async def _parse(self, lease: Lease, answer: FetchResponse) -> Parsed | None:
-        """The parse of a whole page of a kind that is parsed; None: there is nothing to parse."""
-        if not (
-            200 <= answer.status < 300 and answer.reason is Reason.OK and answer.media_type in PARSED_TYPES
-        ):
+        """The parse of a whole page of a kind that is parsed, or of what there is of a sitemap; None: there is nothing."""
+        listing = listing_of(lease, answer)
+        whole = answer.reason is Reason.OK and (listing or answer.media_type in PARSED_TYPES)
+        if not 200 <= answer.status < 300 or not (whole or (listing == NAMED and answer.decoded.data)):
             return None
+        named = lease.chain[0] if lease.chain else lease.url
         return await self._parsers.parse(
             Job(
                 event_id=attempt_id(lease), identity=lease.url, url=lease.requested,
@@ -259,6 +298,7 @@ class Pipeline:
                 token=lease.token, depth=lease.depth, at_ms=self._clock(), partitions=self.rules.partitions,
                 body=answer.decoded.data,
                 nofollow=directives_of((), answer.head.all("x-robots-tag"), lease.token).nofollow,
+                listing=listing, via=(*lease.via, identity_of(named)) if listing else (),
             )
         )  # fmt: skip
 
@@ -269,8 +309,9 @@ class Pipeline:
             return replace(result, reason=hop.reason, detail=hop.detail, location="")
         origin_key, host = split_origin(hop.target)
         event = Discovery(
-            event_id=f"{attempt_id(lease)}/redirect", origin_key=origin_key, source_kind=SourceKind.REDIRECT,
-            source_url=lease.url,
+            event_id=f"{attempt_id(lease)}/redirect", origin_key=origin_key,
+            source_kind=SourceKind.SITEMAP_FILE if lease.sitemap else SourceKind.REDIRECT, source_url=lease.url,
+            via=lease.via,
             at_ms=result.ended_ms, depth=lease.depth, priority=1, part=0, parts=1, chain=(*lease.chain, lease.requested),
             urls=(hop.target,), raws=("" if result.location == hop.target else result.location,), anchors=("",), rels=("",),
         )  # fmt: skip
@@ -284,58 +325,6 @@ def attempt_id(lease: Lease) -> str:
     """What an attempt is known by: partition, owner's token, host or URL, and fence, which are given out once."""
     subject = lease.url if lease.kind is FetchKind.PAGE else f"{lease.kind.value} {lease.host}"
     return f"{lease.partition}-{lease.owner_token}-{lease.fence} {subject}"
-
-
-def robots_limits(limits: Limits) -> Limits:
-    """The limits of a robots.txt: any type, 500 KiB (RFC 9309 §2.5), and a little more to see that it was cut."""
-    return Limits(
-        connect_ms=limits.connect_ms, first_byte_ms=limits.first_byte_ms, total_ms=limits.total_ms,
-        header_bytes_max=limits.header_bytes_max, body_bytes_max=ROBOTS_BYTES_MAX + 1,
-        decoded_bytes_max=ROBOTS_BYTES_MAX + 1,
-    )  # fmt: skip
-
-
-def status_decides(answer: FetchResponse) -> bool:
-    """Whether the status alone says what came of a request, so that a fault of the body doesn't matter."""
-    return not 200 <= answer.status < 300 and answer.reason in BODY_FAULTS
-
-
-def _header(values: Mapping[str, list[str]], name: str) -> str:
-    return (values.get(name) or [""])[0][:HEADER_CHARACTERS_MAX]
-
-
-def _whole_header(
-    values: Mapping[str, list[str]], name: str, characters_max: int = HEADER_CHARACTERS_MAX
-) -> str:
-    """The first value of a header that is worth nothing when it is cut."""
-    value = (values.get(name) or [""])[0]
-    return value if len(value) <= characters_max else ""
-
-
-def location_of(values: Mapping[str, list[str]]) -> str:
-    """The Location with bytes beyond ASCII escaped one by one: what the server wrote, byte for byte, is requested. As text
-    they would be escaped a second time, in UTF-8 (browsers do as we do)."""
-    value = _whole_header(values, "location", LOCATION_CHARACTERS_MAX)
-    return value if value.isascii() else "".join(c if c.isascii() else f"%{ord(c):02X}" for c in value)
-
-
-def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
-    """The result with what the answer's head says."""
-    headers = answer.head.by_name
-    return replace(
-        result,
-        status=answer.status,
-        content_type=_header(headers, "content-type") or answer.media_type,
-        etag=_whole_header(headers, "etag"),
-        last_modified=_whole_header(headers, "last-modified"),
-        cache_control=", ".join(headers.get("cache-control", []))[:HEADER_CHARACTERS_MAX],
-        retry_after=_header(headers, "retry-after"),
-        location=location_of(headers),
-        x_robots_tag=tuple(v[:HEADER_CHARACTERS_MAX] for v in headers.get("x-robots-tag", [])[:32]),
-        wire_bytes=len(answer.body),
-        decoded_bytes=len(answer.decoded.data),
-        truncated=answer.truncated.value if answer.truncated else "",
-    )
 
 
 def candidate(lease: Lease, result: FetchResult, facts: ParseFacts) -> Candidate:

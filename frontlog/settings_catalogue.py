@@ -175,6 +175,20 @@ _ROWS = (
         0,
         30 * DAY_MS,
     ),
+    Row(
+        "sitemaps.robots",
+        "`follow`: the sitemaps that a robots.txt names are read, and what they list is discovered; `ignore`: not.",
+    ),
+    Row(
+        "sitemaps.well_known",
+        "`ask`: where a robots.txt names no sitemap, `/sitemap.xml` of the origin is asked for; `ignore`: not.",
+    ),
+    Row(
+        "sitemaps.index_depth_max",
+        "Indexes inside one another that are followed; deeper ones are refused. 0: no index is followed.",
+        0,
+        8,
+    ),
     Row("limits.connect_ms", "Time to connect, TLS included.", 1, 600_000),
     Row("limits.first_byte_ms", "Time from the request to the first byte of the answer.", 1, 600_000),
     Row("limits.total_ms", "Time for a whole fetch.", 1, 3_000_000),

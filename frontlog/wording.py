@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from frontlog.avro.enums import PolicyAct, Reason, State
-from frontlog.replay.shapes import Act, Status
+from frontlog.replay.shapes import Act, SitemapStatus, Status
 from frontlog.streams.summary import End, Phase, Progress, StateCount, Summary, WaitingHost
 
 HOSTS_SHOWN = 5
+SITEMAPS_SHOWN = 3
 GAP_MS_USUAL = 5_000
 _STATES = (
     (State.FETCHED, "fetched"),
@@ -197,6 +198,15 @@ def act_line(act: Act) -> str:
     return f"  {what} {act.scope_kind} {act.scope}".rstrip() + f" since {moment(act.at_ms)}{who}{why}"
 
 
+def sitemap_lines(said: SitemapStatus) -> list[str]:
+    """Sitemaps and feeds: how many were read, what they list, what was wrong with some."""
+    if not said.files:
+        return []
+    wrong = f", {said.faulty:,} with faults" if said.faulty else ""
+    lines = [f"  sitemaps    {said.files:>7,}  {said.read:,} read, {many(said.urls, 'URL')} listed{wrong}"]
+    return [*lines, *(f"    {url}: {fault}" for url, fault in said.shown[:SITEMAPS_SHOWN])]
+
+
 def status_lines(status: Status) -> list[str]:
     """How a crawl stands."""
     running = f"running, process {status.pid}" if status.running else "not running"
@@ -204,6 +214,7 @@ def status_lines(status: Status) -> list[str]:
     lines += count_lines(status.counts)
     if status.documents:
         lines.append(f"  documents   {status.documents:>7,}  distinct texts")
+    lines += sitemap_lines(status.sitemaps)
     if status.rejects:
         lines.append(f"  rejects     {status.rejects:>7,}  inputs that could not be used")
     if status.waiting_hosts:

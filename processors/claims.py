@@ -15,7 +15,16 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, State
 from frontlog.avro.events import Errand, HostClock, Transition
-from frontlog.processors import errands, hosts, outputs, policy, politeness, robots_policy, urls
+from frontlog.processors import (
+    errands,
+    hosts,
+    outputs,
+    policy,
+    politeness,
+    robots_policy,
+    sitemap_files,
+    urls,
+)
 from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.leased import Lease
 from frontlog.processors.settings import Settings
@@ -120,7 +129,7 @@ class _Turn:
         """The next step toward fetching `url`, and whether the turn goes on with another URL."""
         view, now = self.view, self.ctx.now_ms
         at = policy.standing(view, origin.origin_key)
-        verdict = policy.before_robots(view, at, url.url, url.depth)
+        verdict = policy.before_robots(view, at, url.url, url.depth, sitemap=sitemap_files.is_file(url))
         if verdict.allowed and policy.budget_spent(view, at, url):
             verdict = policy.Verdict(
                 False, Reason.OUT_OF_SCOPE, "scope.pages_per_host_max is reached", at.version
@@ -142,7 +151,7 @@ class _Turn:
             return self._refuse(origin, url, verdict.reason, verdict.detail, verdict.version), True
         if politeness.address_busy(self.clock, now):
             return self._queue(), False
-        return self._claim(origin, url, verdict.version), False
+        return self._claim(origin, url, key, verdict.version), False
 
     def _robots_wanted(self, origin: OriginRow) -> bool:
         """Never fetched, or out of date. (An origin whose file is on its way is held, see `hosts.held_until_ms`.)"""
@@ -201,15 +210,17 @@ class _Turn:
         )  # fmt: skip
         return out
 
-    def _claim(self, origin: OriginRow, url: UrlRow, version: int) -> Decided:
+    def _claim(self, origin: OriginRow, url: UrlRow, key: bytes, version: int) -> Decided:
         clock = politeness.claimed(self.clock, self.settings.politeness, self.ctx.now_ms)
         moves = self._leased(origin, url, version, clock)
+        known = self.view.sitemaps.get(key) if sitemap_files.is_file(url) else None
         lease = Lease(
             kind=FetchKind.PAGE, partition=self.ctx.partition, origin_key=origin.origin_key, host=self.row.host, url=url.url,
             requested=url.requested or url.url, address=clock.address, fence=url.fence + 1, owner_token=self.ctx.owner_token,
             deadline_ms=moves[-1].deadline_ms, policy_version=version, depth=url.depth, etag=url.etag,
             last_modified=url.last_modified, earlier_ms=url.last_success_ms, chain=url.chain,
-            asker=self.ctx.partition, token=self.settings.identity.token,
+            asker=self.ctx.partition, token=self.settings.identity.token, sitemap=known is not None,
+            via=known.via if known is not None else (),
         )  # fmt: skip
         return Decided(decisions=list(moves), leases=[lease])
 

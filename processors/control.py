@@ -227,7 +227,7 @@ def _recrawl(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
     if row.state is State.SUPPRESSED:
         raise BadControl(f"recrawl {found.identity}: suppressed; withdraw the suppression first")
     at = policy.standing(view, found.origin_key)
-    verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
+    verdict = policy.judge_row(view, at, row)
     if not verdict.allowed:
         raise BadControl(f"recrawl {found.identity}: {verdict.reason.value}: {verdict.detail}")
     reason = Reason.POLICY_ALLOWS if row.state is State.BLOCKED else Reason.RECRAWL_FORCED

@@ -1,10 +1,11 @@
 """Discoveries: what becomes of a link (DESIGN §5, §8; seed 000, chapters 2 and 3).
 
 Each target gets its identity under the rules of its origin. A known identity changes nothing, so a repeat changes
-nothing; only a seed, a sitemap or an operator brings a parked URL back, and a seed one that was out of scope: it
-widens the scope, and a job looks at what was refused of its host before. A new one becomes known as DISCOVERED and, with
-the same decision, ELIGIBLE or BLOCKED under the policy version in force. First-seen is decided here and nowhere else, by
-the key in `urls`. A target of another partition is forwarded, never dropped.
+nothing; only a seed, a sitemap or an operator brings a parked URL back (what a sitemap's dates change, and what it may
+list, is in `sitemap_files.py`), and a seed one that was out of scope: it widens the scope, and a job looks at what was
+refused of its host before. A new one becomes known as DISCOVERED and, with the same decision, ELIGIBLE or BLOCKED under
+the policy version in force. First-seen is decided here and nowhere else, by the key in `urls`. A target of another
+partition is forwarded, never dropped.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, Event, FirstSeen
-from frontlog.processors import canonical, jobs, policy, politeness, scope, url_rules, urls
+from frontlog.processors import canonical, jobs, policy, politeness, scope, sitemap_files, url_rules, urls
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.processors.settings import Scope
@@ -45,9 +46,15 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     # ordinary link changes what the next one is judged by.
     ordinary = (
         event.source_kind not in ASKED
+        and event.source_kind is not SourceKind.SITEMAP_FILE
+        and not event.lastmods
         and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
     )
     at = policy.standing(view, event.origin_key)
+    refused = sitemap_files.refused(view, ctx, event, at)
+    if refused is not None:
+        yield refused
+        return
     may_be_nearer = scope.reaches(settings.scope, at.host, at.site)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
@@ -92,6 +99,7 @@ def _forward(
         part=event.part, parts=event.parts,
         urls=tuple(_spelling(found) for _, found in links), raws=tuple(event.raws[i] or event.urls[i] for i, _ in links),
         anchors=tuple(event.anchors[i] for i, _ in links), rels=tuple(event.rels[i] for i, _ in links),
+        lastmods=tuple(event.lastmods[i] for i, _ in links) if event.lastmods else (), via=event.via,
     )  # fmt: skip
     partition = partition_of(site_of(keys.split_origin_key(origin_key)[1]), ctx.partitions)
     return Decided(emissions=[Emission(partition, Topic.DISCOVERIES, origin_key, part)])
@@ -116,12 +124,18 @@ def _one(
     scoped = scope.seed_scope(settings.scope, found.identity, event.source_kind, event.depth)
     first = _first(event, i, found, scoped)
     if row is not None:
+        asked = _listed_again(view, ctx, event, i, row, at, first)
+        if asked is not None:
+            return asked
         widens = scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped)
         return _known(view, ctx, event, row, at, first if widens else None)
-    verdict = policy.judge(view, at, found.identity, found.requested, event.depth, widened=scoped)
+    sitemap = event.source_kind is SourceKind.SITEMAP_FILE
+    verdict = policy.judge(
+        view, at, found.identity, found.requested, event.depth, widened=scoped, sitemap=sitemap
+    )
     new = UrlRow(
         url=found.identity, state=State.DISCOVERED, reason=Reason.ADMITTED, source_kind=event.source_kind, depth=event.depth,
-        priority=_priority(event, first), policy_version=verdict.version,
+        priority=_priority(event, first, ctx.now_ms), policy_version=verdict.version,
     )  # fmt: skip
     to = State.ELIGIBLE if verdict.allowed else State.BLOCKED
     reason = Reason.ADMITTED if verdict.allowed else verdict.reason
@@ -148,12 +162,36 @@ def _first(event: Discovery, i: int, found: canonical.Identity, scoped: str | No
         nofollow=bool(NOFOLLOW & set(event.rels[i].split())),
         chain=event.chain,
         scope=scoped,
+        changed_at_ms=sitemap_files.lastmod_of(event, i),
+        via=event.via if event.source_kind is SourceKind.SITEMAP_FILE else (),
     )
 
 
-def _priority(event: Discovery, first: FirstSeen) -> int:
-    """The class of a new URL: what its source suggests; nofollow lowers it by one."""
-    return min(event.priority + first.nofollow, PRIORITY_MAX)
+def _priority(event: Discovery, first: FirstSeen, now_ms: int) -> int:
+    """The class of a new URL: what its source and its date suggest; nofollow lowers it by one."""
+    return min(sitemap_files.priority(event, first.changed_at_ms, now_ms) + first.nofollow, PRIORITY_MAX)
+
+
+def _listed_again(
+    view: Tables, ctx: Context, event: Discovery, i: int, row: UrlRow, at: policy.Standing, first: FirstSeen
+) -> Decided | None:
+    """A known URL that a sitemap says has changed, or that is named as a sitemap; None: nothing comes of it here."""
+    reason = sitemap_files.comes_back(event, row, first.changed_at_ms, ctx.now_ms)
+    if reason is None:
+        return None
+    judged = (
+        replace(row, source_kind=SourceKind.SITEMAP_FILE)
+        if first.source_kind is SourceKind.SITEMAP_FILE
+        else row
+    )
+    verdict = policy.judge_row(view, at, judged)
+    if not verdict.allowed:
+        return None
+    back = urls.build(
+        ctx, row, event.origin_key, State.ELIGIBLE, reason, policy_version=verdict.version, attempts=0, failures=0,
+        due_ms=ctx.now_ms, first=first,
+    )  # fmt: skip
+    return Decided(decisions=[back])
 
 
 def _look_again(view: Tables, ctx: Context, rules: Scope, at: policy.Standing) -> list[Event]:
@@ -178,7 +216,7 @@ def _known(
     version = row.policy_version
     if row.state is State.BLOCKED:
         scoped = widening.scope if widening else None
-        verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth, widened=scoped)
+        verdict = policy.judge_row(view, at, row, widened=scoped)
         if not verdict.allowed or policy.budget_spent(view, at, row):
             return None
         version = verdict.version

@@ -18,6 +18,7 @@ from frontlog.avro.events import (
     Event,
     FetchResult,
     LeaseExtension,
+    SitemapFacts,
 )
 from frontlog.processors import canonical
 from frontlog.processors.sites import partition_of, site_of
@@ -27,6 +28,8 @@ LINKS_MAX = 500
 """Links of one discovery (DESIGN §2)."""
 PRIORITY_MAX, DEPTH_MAX, STATUS_MAX = 4, 65_535, 999
 COUNT_MAX = (1 << 32) - 1
+TIME_MS_MAX = 253_402_300_799_999
+"""The end of the year 9999."""
 CHAIN_MAX = 16
 HASH_BYTES = 32
 _ORIGIN = re.compile(
@@ -64,13 +67,17 @@ def _discovery(event: Discovery) -> str:
     lengths = {len(event.urls), len(event.raws), len(event.anchors), len(event.rels)}
     if len(lengths) != 1:
         return f"has columns of different lengths: {sorted(lengths)}"
+    if event.lastmods and len(event.lastmods) != len(event.urls):
+        return f"has {len(event.lastmods)} dates for {len(event.urls)} links"
+    if event.lastmods and not 0 <= min(event.lastmods) <= max(event.lastmods) <= TIME_MS_MAX:
+        return "has a date that is none"
     if len(event.urls) > LINKS_MAX:
         return f"has {len(event.urls)} links; at most {LINKS_MAX} go into one"
     if not 0 <= event.priority <= PRIORITY_MAX:
         return f"has priority {event.priority}; 0 to {PRIORITY_MAX} are allowed"
     if not 0 <= event.depth <= DEPTH_MAX:
         return f"has depth {event.depth}; 0 to {DEPTH_MAX} are allowed"
-    return _origin(event.origin_key) or _chain(event.chain)
+    return _origin(event.origin_key) or _chain(event.chain) or _chain(event.via)
 
 
 def _result(event: FetchResult, partitions: int) -> str:
@@ -80,12 +87,19 @@ def _result(event: FetchResult, partitions: int) -> str:
         return "has a negative time or fence"
     if event.parse is not None and not 0 <= event.parse.links_out <= COUNT_MAX:
         return f"has {event.parse.links_out} links"
+    if event.sitemap is not None and not _counted(event.sitemap):
+        return "has a sitemap with more than can be counted"
     return (
         _origin(event.origin_key)
         or _asker(event.asker, partitions)
         or _body(event.body)
         or _chain(event.chain)
     )
+
+
+def _counted(said: SitemapFacts) -> bool:
+    counts = (said.urls, said.children, said.faults, said.cut)
+    return min(counts) >= 0 and max(counts) <= COUNT_MAX
 
 
 def _candidate(event: Candidate) -> str:

@@ -14,6 +14,7 @@ from frontlog.avro.enums import HostEvent, Reason, ScopeKind, State
 from frontlog.avro.events import CursorMoved, Event
 from frontlog.processors import outputs, policy, politeness, urls
 from frontlog.processors.context import Cause, Context, Decided
+from frontlog.processors.sitemap_files import STAYS_BLOCKED
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
 from frontlog.state.rows import OriginRow, UrlRow
@@ -22,8 +23,6 @@ from frontlog.state.tables import Tables
 PREFIX = b"job:"
 ROWS_A_STEP = 500
 START = b"\0"
-STAYS_BLOCKED = frozenset({Reason.MERGED, Reason.BLOCKED_NETWORK})
-"""Reasons that no policy takes back: another identity stands for the URL, or its host's address is refused."""
 
 
 def start(view: Tables, ctx: Context, kind: ScopeKind, scope: str) -> list[Event]:
@@ -136,7 +135,7 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
     widened = row.state is State.BLOCKED and row.reason is Reason.OUT_OF_SCOPE
     if row.reason in STAYS_BLOCKED or (row.policy_version == at.version and not widened):
         return None
-    verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
+    verdict = policy.judge_row(view, at, row)
     if row.state is State.BLOCKED and verdict.allowed and not policy.budget_spent(view, at, row):
         event = urls.build(
             ctx, row, origin.origin_key, State.ELIGIBLE, Reason.POLICY_ALLOWS, policy_version=verdict.version

@@ -11,7 +11,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     `url` is the identity (for errands what is requested), `requested` what is sent, `address` what the
     connection is pinned to (empty for a look-up). `asker` is the partition whose policy an errand's
     answer is; `partition` the one that gave the lease. `earlier_ms` is when the validators were received; 0: there are
-    none.
+    none. `sitemap`: the URL was named as a sitemap, and is read as one whatever it is served as; `via`: the indexes that
+    led to it, outermost first.
     """
 
     kind: FetchKind
@@ -32,3 +33,5 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     chain: tuple[str, ...] = ()
     asker: int = 0
     token: str = ""
+    sitemap: bool = False
+    via: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import PolicyAct, Reason, RobotsState, ScopeKind
+from frontlog.avro.enums import PolicyAct, Reason, RobotsState, ScopeKind, SourceKind
 from frontlog.avro.events import OperatorPolicy, RobotsPolicy
 from frontlog.processors import hosts, robots_txt, scope
 from frontlog.processors.settings import Settings, decode
@@ -83,12 +83,18 @@ def paused_by(at: Standing) -> bool:
     return (at.site is not None and at.site.paused) or (at.origin is not None and at.origin.paused)
 
 
-def before_robots(view: Tables, at: Standing, url: str, depth: int, *, widened: str | None = None) -> Verdict:
-    """The verdict of everything but robots. `widened`: what the URL itself adds to the scope (a seed)."""
+def before_robots(
+    view: Tables, at: Standing, url: str, depth: int, *, widened: str | None = None, sitemap: bool = False
+) -> Verdict:
+    """The verdict of everything but robots. `widened`: what the URL itself adds to the scope (a seed). A `sitemap` may
+    lie anywhere, and is no page: only exclude patterns hold for it."""
     block = blocked_by(view, at)
     if block:
         return Verdict(False, Reason.OPERATOR_BLOCK, block, at.version)
     rules = settings_of(view).scope
+    if sitemap:
+        outside = scope.excluded(rules, url)
+        return Verdict(not outside, Reason.OUT_OF_SCOPE if outside else Reason.ADMITTED, outside, at.version)
     host, site = at.host, at.site
     if widened is not None:
         host = replace(host or HostRow(host=""), seeds=(*(host.seeds if host else ()), widened))
@@ -100,7 +106,8 @@ def before_robots(view: Tables, at: Standing, url: str, depth: int, *, widened: 
 
 
 @lru_cache(maxsize=2_048)
-def _parsed(text: bytes) -> robots_txt.RobotsTxt:
+def parsed(text: bytes) -> robots_txt.RobotsTxt:
+    """A robots.txt, parsed once."""
     return robots_txt.parse(text)
 
 
@@ -115,7 +122,7 @@ def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Ve
     row = view.policies.get(policy_key(ScopeKind.ORIGIN, at.origin_key, origin.robots_text_seq))
     if row is None:
         return Verdict(True, Reason.ADMITTED, "", at.version)
-    answer = robots_txt.verdict(_parsed(row.text), token, requested)
+    answer = robots_txt.verdict(parsed(row.text), token, requested)
     if answer.allowed:
         return Verdict(True, Reason.ADMITTED, "", at.version)
     return Verdict(
@@ -124,13 +131,26 @@ def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Ve
 
 
 def judge(
-    view: Tables, at: Standing, url: str, requested: str, depth: int, *, widened: str | None = None
+    view: Tables,
+    at: Standing,
+    url: str,
+    requested: str,
+    depth: int,
+    *,
+    widened: str | None = None,
+    sitemap: bool = False,
 ) -> Verdict:
     """The whole verdict for the policy version in force."""
-    first = before_robots(view, at, url, depth, widened=widened)
+    first = before_robots(view, at, url, depth, widened=widened, sitemap=sitemap)
     if not first.allowed:
         return first
     return robots_verdict(view, at, requested, settings_of(view).identity.token)
+
+
+def judge_row(view: Tables, at: Standing, row: UrlRow, *, widened: str | None = None) -> Verdict:
+    """The whole verdict for a known URL."""
+    sitemap = row.source_kind is SourceKind.SITEMAP_FILE
+    return judge(view, at, row.url, row.requested or row.url, row.depth, widened=widened, sitemap=sitemap)
 
 
 def budget_spent(view: Tables, at: Standing, row: UrlRow) -> bool:

@@ -161,7 +161,7 @@ def _under_policy(view: Tables, result: FetchResult, row: UrlRow, end: Ending) -
     at = policy.standing(view, result.origin_key)
     if end.state is not S.FETCHED or at.version == row.policy_version:
         return end, row.policy_version
-    verdict = policy.judge(view, at, row.url, row.requested or row.url, row.depth)
+    verdict = policy.judge_row(view, at, row)
     if not verdict.allowed:
         end = end._replace(state=S.BLOCKED, reason=verdict.reason, detail=verdict.detail)
     return end, verdict.version
@@ -192,7 +192,8 @@ def facts(result: FetchResult, row: UrlRow) -> ResultFacts:
         body_sha256=result.body_sha256,
         content_hash=content_hash,
         changed=bool(content_hash) and content_hash != row.content_hash,
-        links_out=parse.links_out if parse else 0,
+        links_out=parse.links_out if parse else result.sitemap.urls if result.sitemap else 0,
+        sitemap=result.sitemap,
     )
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, ScopeKind, Topic
 from frontlog.avro.events import Errand, ErrandRequest, FetchResult, HostClock, HostTransition, RobotsPolicy
-from frontlog.processors import canonical, jobs, policy, politeness, robots_http
+from frontlog.processors import canonical, jobs, policy, politeness, robots_http, sitemap_files
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.processors.robots_http import RobotsAccess, RobotsOutcome
@@ -178,6 +178,7 @@ def _answer(view: Tables, ctx: Context, result: FetchResult) -> Iterator[Decided
         yield _rest(view, ctx, row)
     if not event.renewal:
         yield Decided(decisions=jobs.start(view, ctx, ScopeKind.ORIGIN, result.origin_key))
+    yield from sitemap_files.wanted(view, ctx, event, result)
 
 
 def _rest(view: Tables, ctx: Context, row: HostRow) -> Decided:

@@ -14,13 +14,13 @@ TEXT_CHARS_MAX: Final = 2_048
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 
 
-def show(octets: bytes) -> str:
+def show(octets: bytes, characters_max: int = TEXT_CHARS_MAX) -> str:
     """Octets of the file for people: UTF-8, else Latin-1, of bounded length."""
     try:
         text = octets.decode("utf-8")
     except UnicodeDecodeError:
         text = octets.decode("latin-1")
-    return text if len(text) <= TEXT_CHARS_MAX else text[:TEXT_CHARS_MAX] + "…"
+    return text if len(text) <= characters_max else text[:characters_max] + "…"
 
 
 class Note(NamedTuple):

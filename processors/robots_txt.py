@@ -277,7 +277,7 @@ class _Parser:
 
     def _sitemap(self, number: int, value: bytes) -> None:
         if len(value) <= SITEMAP_BYTES_MAX:
-            self._sitemaps.append(show(value))
+            self._sitemaps.append(show(value, SITEMAP_BYTES_MAX))
         else:
             self.note(number, "skipped: a sitemap's URL of this length")
 

@@ -23,12 +23,16 @@ def outside(rules: Scope, url: str, depth: int, host: HostRow | None, site: Site
         return f"depth {depth} > {rules.depth_max}"
     if not _reached(rules, url, host, site):
         return f"no seed covers it (scope.mode = {rules.mode})"
-    for pattern in rules.exclude:
-        if _compiled(pattern).search(url):
-            return f"excluded by {pattern}"
+    if why := excluded(rules, url):
+        return why
     if rules.include and not any(_compiled(pattern).search(url) for pattern in rules.include):
         return "no include pattern matches"
     return ""
+
+
+def excluded(rules: Scope, url: str) -> str:
+    """Which pattern keeps a URL out; empty: none. It is all of the scope that holds for a sitemap."""
+    return next((f"excluded by {p}" for p in rules.exclude if _compiled(p).search(url)), "")
 
 
 def reaches(rules: Scope, host: HostRow | None, site: SiteRow | None) -> bool:

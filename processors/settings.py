@@ -65,6 +65,14 @@ class Robots(msgspec.Struct, frozen=True):
     copy_ms_max: int = 86_400_000
 
 
+class Sitemaps(msgspec.Struct, frozen=True):
+    """Which sitemaps are read (sitemaps.org)."""
+
+    robots: Literal["follow", "ignore"] = "follow"
+    well_known: Literal["ask", "ignore"] = "ignore"
+    index_depth_max: int = 2
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Everything that deciding reads besides tables, input and time."""
 
@@ -74,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True):
     politeness: Politeness = Politeness()
     attempts: Attempts = Attempts()
     robots: Robots = Robots()
+    sitemaps: Sitemaps = Sitemaps()
 
 
 def encode(settings: Settings) -> str:

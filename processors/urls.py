@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State
 from frontlog.avro.events import FirstSeen, HostClock, ResultFacts, Transition
-from frontlog.processors import hosts
+from frontlog.processors import hosts, sitemap_files
 from frontlog.processors.context import Context
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
@@ -47,6 +47,7 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
     (S.DISCOVERED, S.ELIGIBLE): frozenset({R.ADMITTED}),
     (S.DISCOVERED, S.BLOCKED): GATES,
     (S.ELIGIBLE, S.LEASED): frozenset({R.CLAIMED}),
+    (S.ELIGIBLE, S.ELIGIBLE): frozenset({R.SITEMAP}),
     (S.ELIGIBLE, S.BLOCKED): GATES,
     (S.LEASED, S.LEASED): frozenset({R.EXTENDED}),
     (S.LEASED, S.FETCHED): frozenset({R.OK, R.NOT_MODIFIED, R.REDIRECTED}),
@@ -62,9 +63,9 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
     }),
     (S.LEASED, S.GONE): frozenset({R.GONE}),
     (S.LEASED, S.BLOCKED): GATES,
-    (S.FETCHED, S.ELIGIBLE): frozenset({R.RECRAWL_DUE, R.RECRAWL_FORCED}),
+    (S.FETCHED, S.ELIGIBLE): frozenset({R.RECRAWL_DUE, R.RECRAWL_FORCED, R.SITEMAP}),
     (S.FETCHED, S.BLOCKED): GATES,
-    (S.DEFERRED, S.ELIGIBLE): frozenset({R.DUE, R.RECRAWL_FORCED}),
+    (S.DEFERRED, S.ELIGIBLE): frozenset({R.DUE, R.RECRAWL_FORCED, R.SITEMAP}),
     (S.DEFERRED, S.BLOCKED): GATES,
     (S.BLOCKED, S.ELIGIBLE): frozenset({R.POLICY_ALLOWS}),
     (S.QUARANTINED, S.ELIGIBLE): ASKED_FOR,
@@ -157,6 +158,7 @@ def apply(tables: Tables, event: Transition) -> None:
         origin_row = _join(tables, event, origin, origin_row)
     assert origin_row is not None
     _check(row, event)
+    sitemap_files.apply(tables, key, event)
     if event.first is not None and event.first.scope is not None:
         _widen(tables, event.origin_key, event.first.scope)
     new = _moved(row, event, tables.head.at_ms)
@@ -197,11 +199,14 @@ def _new_row(event: Transition, first: FirstSeen, at_ms: int) -> UrlRow:
         raw=first.raw,
         source_url=first.source_url,
         chain=first.chain,
+        lastmod_ms=first.changed_at_ms,
     )
 
 
 def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
     """The row after the decision."""
+    if event.first is not None:
+        row = sitemap_files.noted(row, event.first)
     new = replace(
         row,
         state=event.to_state,
@@ -232,6 +237,7 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
     new = replace(new, last_success_ms=result.started_ms, location=result.location, chain=())
     if event.reason is R.NOT_MODIFIED:
         return new
+    new = replace(new, listing=result.sitemap is not None)
     body = result.body
     return replace(
         new,
@@ -271,7 +277,8 @@ def _widen(tables: Tables, origin_key: str, scope: str) -> None:
 
 def _is_page(row: UrlRow, event: Transition) -> bool:
     """Whether this is the first time that a URL brought a page, which is what budgets count."""
-    return event.to_state is S.FETCHED and event.reason is R.OK and not row.brought_page
+    fetched = event.to_state is S.FETCHED and event.reason is R.OK and not row.brought_page
+    return fetched and (event.result is None or event.result.sitemap is None)
 
 
 def _recount(origin: OriginRow, old: UrlRow | None, new: UrlRow, *, page: bool) -> OriginRow:

@@ -7,7 +7,16 @@ and sites. A check is asked before the book takes a decision, so it sees what wa
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from frontlog.avro.enums import FetchKind, HostEvent, PolicyAct, Reason, RobotsState, ScopeKind, State
+from frontlog.avro.enums import (
+    FetchKind,
+    HostEvent,
+    PolicyAct,
+    Reason,
+    RobotsState,
+    ScopeKind,
+    SourceKind,
+    State,
+)
 from frontlog.avro.events import (
     Event,
     HostTransition,
@@ -106,9 +115,10 @@ class Host(Standing):
 
 
 class Url:
-    """A URL. `requested` empty: what is requested is the identity. `page`: it brought a page once."""
+    """A URL. `requested` empty: what is requested is the identity. `page`: it brought a page once; `sitemap`: it was named
+    as a sitemap."""
 
-    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "state")
+    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "sitemap", "state")
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -117,6 +127,7 @@ class Url:
         self.deadline_ms = 0
         self.requested = ""
         self.page = False
+        self.sitemap = False
 
 
 class Book:
@@ -185,6 +196,7 @@ class Book:
         if first is not None:
             if is_new:
                 url.requested = first.requested
+            url.sitemap = url.sitemap or first.source_kind is SourceKind.SITEMAP_FILE
             if first.scope is not None:
                 host.seeds = (*host.seeds, first.scope)
                 host.site.seeded = True
@@ -210,7 +222,8 @@ class Book:
             and event.reason is Reason.REDIRECTED
         ):
             url.requested = event.result.location
-        if event.to_state is State.FETCHED and event.reason is Reason.OK and not url.page:
+        listing = event.result is not None and event.result.sitemap is not None
+        if event.to_state is State.FETCHED and event.reason is Reason.OK and not url.page and not listing:
             url.page = True
             host.pages += 1
         url.state, url.fence, url.deadline_ms = event.to_state, event.fence, event.deadline_ms

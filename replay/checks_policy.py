@@ -120,6 +120,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _outside(rules: Rules, event: Transition, url: Url) -> str:
     """Why a URL does not belong to the crawl; empty: it does."""
     host, identity = url.host, event.url
+    excluded = next((text for text in rules.exclude if _pattern(text).search(identity)), None)
+    if url.sitemap:  # it may lie anywhere, and is no page
+        return f"excluded by {excluded}" if excluded is not None else ""
     if event.depth > rules.depth_max:
         return f"depth {event.depth}"
     if rules.pages_per_host_max and host.pages >= rules.pages_per_host_max and not url.page:
@@ -132,7 +135,6 @@ def _outside(rules: Rules, event: Transition, url: Url) -> str:
     }
     if not covered[rules.scope_mode]:
         return f"no seed covers it (mode {rules.scope_mode})"
-    excluded = next((text for text in rules.exclude if _pattern(text).search(identity)), None)
     if excluded is not None:
         return f"excluded by {excluded}"
     if rules.include and not any(_pattern(text).search(identity) for text in rules.include):

@@ -78,7 +78,7 @@ def explain(folder: Path, url: str) -> Explanation:
     ordered = sorted([*lines, *more], key=lambda one: (one.at_ms, one.seq))
     record = _record(folder, subject.row)
     told = tuple(one.line for one in ordered)
-    return replace(base, lines=told, record=record, content=verdict, duplicates=duplicates)
+    return replace(base, lines=told, record=record, content=verdict or base.content, duplicates=duplicates)
 
 
 def _look(shard: OpenShard, url: str) -> tuple[_Subject, Explanation]:
@@ -98,8 +98,10 @@ def _look(shard: OpenShard, url: str) -> tuple[_Subject, Explanation]:
         if row is None:
             return subject, replace(base, near=tuple(near(tables, found)))
         wait = waits_for(tables, found.origin_key, row)
+        listed = tables.sitemaps.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
         return subject, replace(
             base, state=row.state, reason=row.reason, waits_for=wait.what, until_ms=wait.until_ms,
+            content=story.listing_words(listed) if listed is not None else "",
         )  # fmt: skip
 
 

@@ -32,6 +32,8 @@ _MISSPELT = {
     b"useragent": "agent", b"user agent": "agent", b"dissallow": "disallow", b"dissalow": "disallow", b"disalow": "disallow",
     b"diasllow": "disallow", b"disallaw": "disallow", b"crawldelay": "delay", b"crawl delay": "delay",
 }  # fmt: skip
+_SITEMAP = (b"sitemap", b"sitemaps", b"site-map")
+_SITEMAP_BYTES_MAX = 2_048
 _SECONDS = re.compile(rb"\d{1,18}(?:\.\d*)?|\.\d+")
 _DELAY_MS_MAX = 365 * 86_400_000
 _APART = b"/?"
@@ -57,6 +59,24 @@ def allowed(text: bytes, token: str, url: str) -> bool:
 def crawl_delay_ms(text: bytes, token: str) -> int:
     """The Crawl-delay that a file states for a product token, ms; 0: none."""
     return group_of(text, token).delay_ms
+
+
+@lru_cache(maxsize=1_024)
+def sitemaps(text: bytes) -> tuple[str, ...]:
+    """The sitemaps that a file names, as they are written."""
+    found: list[str] = []
+    for line in _readable(text).splitlines():
+        name, colon, value = line.partition(b"#")[0].partition(b":")
+        words = line.partition(b"#")[0].split()
+        if not colon and len(words) == 2:
+            name, value = words
+        said = value.strip()
+        if b" ".join(name.split()).lower() in _SITEMAP and 0 < len(said) <= _SITEMAP_BYTES_MAX:
+            try:
+                found.append(said.decode("utf-8"))
+            except UnicodeDecodeError:
+                found.append(said.decode("latin-1"))
+    return tuple(found)
 
 
 def _target(url: str) -> str:

@@ -21,6 +21,7 @@ _MAY_PASS = (
 _TABLE = f"""
 DISCOVERED  ELIGIBLE     admitted
 DISCOVERED  BLOCKED      {_GATES}
+ELIGIBLE    ELIGIBLE     sitemap
 ELIGIBLE    LEASED       claimed
 ELIGIBLE    BLOCKED      {_GATES}
 LEASED      LEASED       extended
@@ -32,9 +33,9 @@ LEASED      FAILED       redirect_loop bad_location unexpected_status
 LEASED      QUARANTINED  oversize bad_type header_oversize parser_limit repeated_failures
 LEASED      GONE         gone
 LEASED      BLOCKED      {_GATES}
-FETCHED     ELIGIBLE     recrawl_due recrawl_forced
+FETCHED     ELIGIBLE     recrawl_due recrawl_forced sitemap
 FETCHED     BLOCKED      {_GATES}
-DEFERRED    ELIGIBLE     due recrawl_forced
+DEFERRED    ELIGIBLE     due recrawl_forced sitemap
 DEFERRED    BLOCKED      {_GATES}
 BLOCKED     ELIGIBLE     policy_allows
 QUARANTINED ELIGIBLE     {_ASKED}
@@ -90,6 +91,7 @@ class Rules(NamedTuple):
     host_pause_ms: int = 86_400_000
     retry_after_ms_max: int = 86_400_000
     profile: str = "conservative"
+    index_depth_max: int = 2
 
 
 def rules_of(text: str, seq: int) -> Rules:
@@ -106,6 +108,8 @@ def rules_of(text: str, seq: int) -> Rules:
         changes["scope_mode"] = scope["mode"]
     if "token" in said.get("identity", {}):
         changes["token"] = said["identity"]["token"]
+    if "index_depth_max" in said.get("sitemaps", {}):
+        changes["index_depth_max"] = said["sitemaps"]["index_depth_max"]
     if "profile" in said.get("canonical", {}):
         changes["profile"] = said["canonical"]["profile"]
     return Rules(seq=seq)._replace(**changes)

@@ -49,6 +49,17 @@ class Act(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+class SitemapStatus(msgspec.Struct, frozen=True):
+    """Sitemaps and feeds: `files` named or found, `read` of them, the `urls` that they listed when read last, files with
+    `faulty` contents. `shown`: (URL, what was wrong first) of some of those."""
+
+    files: int = 0
+    read: int = 0
+    urls: int = 0
+    faulty: int = 0
+    shown: tuple[tuple[str, str], ...] = ()
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How a crawl stands. `running`: a process has the folder open for crawling (its pid in `pid`).
 
@@ -67,6 +78,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     waiting_hosts: int = 0
     acts: tuple[Act, ...] = ()
     documents: int = 0
+    sitemaps: SitemapStatus = SitemapStatus()
     rejects: int = 0
     log_bytes: int = 0
     archive_bytes: int = 0

@@ -12,10 +12,10 @@ from frontlog.avro.codec import decode
 from frontlog.avro.enums import PolicyAct, ScopeKind, Topic
 from frontlog.avro.events import Event, OwnershipTaken, PartitionPaused
 from frontlog.replay.folder import OpenShard, archive_size, log_bytes, open_shard, owner_of, shards_of
-from frontlog.replay.shapes import Act, PartitionStatus, Status
+from frontlog.replay.shapes import Act, PartitionStatus, SitemapStatus, Status
 from frontlog.state import head as heads
 from frontlog.state.catalogue import META
-from frontlog.state.rows import PolicyRow
+from frontlog.state.rows import PolicyRow, SitemapRow
 from frontlog.state.store import Txn
 from frontlog.state.tables import Tables
 from frontlog.streams.embedded import DURABILITY_KEY
@@ -23,6 +23,7 @@ from frontlog.streams.survey import Survey, count_content, count_urls, look_at_h
 from frontlog.streams.topics import Role, input_topics
 
 WAITING_SHOWN = 50
+SITEMAPS_SHOWN = 10
 WINDOW_RECORDS = 1_000
 E = TypeVar("E", bound=Event)
 _LASTING = {
@@ -41,6 +42,7 @@ def status(folder: Path) -> Status:
     acts: dict[Act, None] = {}
     durabilities: set[str] = set()
     rejects = leases = 0
+    sitemaps: list[SitemapRow] = []
     for ref in refs:
         with open_shard(ref) as shard, shard.store.begin() as txn:
             partitions.append(_partition(shard, txn))
@@ -52,6 +54,7 @@ def status(folder: Path) -> Status:
             count_urls(txn, survey)
             look_at_hosts(txn, survey, now_ms)
             leases += txn.count("leases")
+            sitemaps += (row for _, row in Tables(txn).sitemaps.scan())
             acts |= dict.fromkeys(_acts(shard, txn))
     waiting = sorted(survey.waiting, key=lambda host: (-host.urls, host.host))
     archive_bytes, archive_files = archive_size(folder)
@@ -69,11 +72,23 @@ def status(folder: Path) -> Status:
         waiting_hosts=len(waiting),
         acts=tuple(sorted(acts, key=lambda act: act.at_ms)),
         documents=survey.documents,
+        sitemaps=_sitemaps(sitemaps),
         rejects=rejects,
         log_bytes=log_bytes(folder),
         archive_bytes=archive_bytes,
         archive_files=archive_files,
         leases=leases,
+    )
+
+
+def _sitemaps(rows: list[SitemapRow]) -> SitemapStatus:
+    faulty = [row for row in rows if row.faults]
+    return SitemapStatus(
+        files=len(rows),
+        read=sum(bool(row.read_ms) for row in rows),
+        urls=sum(row.urls for row in rows),
+        faulty=len(faulty),
+        shown=tuple((row.url, row.fault) for row in faulty[:SITEMAPS_SHOWN]),
     )
 
 

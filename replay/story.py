@@ -13,9 +13,12 @@ from frontlog.avro.events import (
     Reject,
     Removed,
     RobotsPolicy,
+    SitemapFacts,
     Transition,
 )
 from frontlog.processors import robots_txt
+from frontlog.processors.times import rfc3339
+from frontlog.state.rows import SitemapRow
 
 _INTERNAL = {
     "start": "the start of a new owner",
@@ -58,12 +61,18 @@ def _found(event: Discovery, url: str) -> str:
         text = f"a redirect of {event.source_url}"
     elif event.source_kind is SourceKind.OPERATOR:
         text = "an operator's seed"
+    elif event.source_kind is SourceKind.SITEMAP_FILE:
+        text = f"a sitemap that {event.source_url} names"
+    elif event.source_kind in (SourceKind.SITEMAP, SourceKind.FEED):
+        text = f"an entry of the {event.source_kind.value} {event.source_url}"
     else:
         text = f"a link on {event.source_url}" if event.source_url else f"a {event.source_kind.value}"
     if number is not None:
         anchor, raw = event.anchors[number], event.raws[number]
         text += f', anchor "{anchor}"' if anchor else ""
         text += f', spelled "{raw}"' if raw and raw != url else ""
+        lastmod_ms = event.lastmods[number] if event.lastmods else 0
+        text += f", changed {rfc3339(lastmod_ms)}" if lastmod_ms else ""
     return text
 
 
@@ -75,7 +84,28 @@ def _fetched(event: FetchResult) -> str:
         return f"a request of {event.requested} that failed: {event.reason.value}{why}"
     facts = [f"{event.status}", f"{event.total_ms} ms", f"{event.wire_bytes} bytes", f"from {event.address}"]
     asked = [f"Retry-After {event.retry_after}"] if event.retry_after else []
-    return f"the answer to {event.requested}: {', '.join([*facts, *asked])}"
+    lists = f"; {sitemap_words(event.sitemap)}" if event.sitemap is not None else ""
+    return f"the answer to {event.requested}: {', '.join([*facts, *asked])}{lists}"
+
+
+def sitemap_words(said: SitemapFacts) -> str:
+    """What a sitemap or feed lists."""
+    words = [f"{said.urls:,} URLs", *([f"{said.children:,} sitemaps"] if said.children else [])]
+    words += [f"{said.cut:,} more that were cut off"] if said.cut else []
+    first = f" ({said.errors[0]})" if said.errors else ""
+    words += [f"{said.faults:,} faults{first}"] if said.faults else []
+    return f"{said.kind} of {', '.join(words)}"
+
+
+def listing_words(row: SitemapRow) -> str:
+    """What a sitemap or feed listed when it was read last."""
+    if not row.read_ms:
+        return "a sitemap that was not read yet"
+    errors = (row.fault,) if row.fault else ()
+    said = SitemapFacts(
+        kind=row.kind, urls=row.urls, children=row.children, cut=row.cut, faults=row.faults, errors=errors
+    )
+    return f"a sitemap: {sitemap_words(said)}"
 
 
 def policy_words(event: RobotsPolicy | OperatorPolicy) -> str:

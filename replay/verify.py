@@ -26,6 +26,7 @@ from frontlog.replay import (
     checks_outputs,
     checks_policy,
     checks_politeness,
+    checks_sitemaps,
     checks_urls,
 )
 from frontlog.replay.checks_fold import Digests, Fold, Live, Rows
@@ -63,6 +64,7 @@ WATCHES: tuple[type[Watch], ...] = (
     *checks_urls.CHECKS,
     *checks_politeness.CHECKS,
     *checks_policy.CHECKS,
+    *checks_sitemaps.CHECKS,
     *checks_outputs.CHECKS,
     *checks_content.CHECKS,
 )

@@ -9,6 +9,7 @@ from frontlog.state.rows import (
     OriginRow,
     PolicyRow,
     Row,
+    SitemapRow,
     SiteRow,
     UrlContentRow,
     UrlRow,
@@ -36,6 +37,7 @@ FRONTIER_TABLES = (
     Table("addresses", "address", "the budget that hosts on one address share", AddressRow),
     Table("policies", "scope ‖ seq", "robots texts, operator's acts, settings", PolicyRow),
     Table("sites", "registrable domain", "operator's flags and budgets of a site", SiteRow),
+    Table("sitemaps", "origin_id ‖ url_id", "every sitemap and feed, and what it listed last", SitemapRow),
     Table("marks", "name", "settings, pauses and cursors of the whole partition", None),
 )
 CONTENT_TABLES = (

@@ -68,6 +68,8 @@ class UrlRow(Row, frozen=True):
     last_success_ms: int = 0
     last_change_ms: int = 0
     change_interval_ms: int = 0
+    lastmod_ms: int = 0
+    listing: bool = False
     render_mode: int = 0
     links_out: int = 0
     body_offset: int = 0
@@ -87,8 +89,8 @@ class UrlRow(Row, frozen=True):
 
     @property
     def brought_page(self) -> bool:
-        """Whether its last success was a page, not a redirect."""
-        return bool(self.last_success_ms) and not self.location
+        """Whether its last success was a page, not a redirect, sitemap or feed."""
+        return bool(self.last_success_ms) and not self.location and not self.listing
 
 
 class OriginRow(Row, frozen=True):
@@ -168,6 +170,22 @@ class SiteRow(Row, frozen=True):
     seeded: bool = False
 
 
+class SitemapRow(Row, frozen=True):
+    """A sitemap or feed: the indexes that led to it, and what it listed when it was read last. Key: url key."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"urls": "I", "children": "I", "faults": "I"}
+
+    url: str
+    kind: str = ""
+    read_ms: int = 0
+    urls: int = 0
+    children: int = 0
+    faults: int = 0
+    cut: int = 0
+    fault: str = ""
+    via: tuple[str, ...] = ()
+
+
 class PolicyRow(Row, frozen=True):
     """A policy version, whole. Key: scope kind ‖ ':' ‖ scope ‖ NUL ‖ seq, big endian."""
 
@@ -224,7 +242,7 @@ class MarksRow(Row, frozen=True):
 
 
 ROWS: tuple[type[Row], ...] = (
-    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, PolicyRow, ContentRow, UrlContentRow, MarksRow,
+    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, SitemapRow, PolicyRow, ContentRow, UrlContentRow, MarksRow,
 )  # fmt: skip
 for _cls in ROWS:
     _cls.CODEC = build(_cls, _cls.WIDTHS)

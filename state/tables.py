@@ -24,6 +24,7 @@ from frontlog.state.rows import (
     OriginRow,
     PolicyRow,
     Row,
+    SitemapRow,
     SiteRow,
     UrlContentRow,
     UrlRow,
@@ -162,6 +163,7 @@ class Tables:
         self.addresses = RowTable("addresses", AddressRow, txn, digest("addresses"))
         self.policies = RowTable("policies", PolicyRow, txn, digest("policies"))
         self.sites = RowTable("sites", SiteRow, txn, digest("sites"))
+        self.sitemaps = RowTable("sitemaps", SitemapRow, txn, digest("sitemaps"))
         self.content = RowTable("content", ContentRow, txn, digest("content"))
         self.url_content = RowTable("url_content", UrlContentRow, txn, digest("url_content"))
         self.due = IndexTable("due", txn, digest("due"))
@@ -171,8 +173,8 @@ class Tables:
         self.marks = IndexTable("marks", txn, digest("marks"))
         self.touched: set[bytes] = set()
         """Ids of hosts whose turn must be worked out again before the next claim or the batch's end."""
-        self._rows = (self.urls, self.origins, self.hosts, self.addresses, self.policies, self.sites, self.content,
-        self.url_content)  # fmt: skip
+        self._rows = (self.urls, self.origins, self.hosts, self.addresses, self.policies, self.sites, self.sitemaps,
+        self.content, self.url_content)  # fmt: skip
         self._marks: MarksRow | None = None
 
     @property

@@ -44,7 +44,10 @@ class Limits(msgspec.Struct, frozen=True):
 class Fetch(msgspec.Struct, frozen=True):
     """What is fetched, how much at once, and from which addresses."""
 
-    types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
+    types: tuple[str, ...] = (
+        "text/html", "application/xhtml+xml", "text/plain", "application/rss+xml", "application/atom+xml",
+        "application/xml", "text/xml",
+    )  # fmt: skip
     slots: int = 128
     allow_addresses: tuple[str, ...] = ()
     resolve: dict[str, tuple[str, ...]] = {}

@@ -6,7 +6,8 @@ import pytest
 
 from frontlog.avro.codec import decode
 from frontlog.avro.events import Discovery, ParseFacts
-from frontlog.fetch.parse_job import LINKS_MAX, Job, Parsed, parse
+from frontlog.fetch.parse_job import Job, Parsed, parse
+from frontlog.processors.inputs import LINKS_MAX
 from frontlog.processors.sites import partition_of, site_of
 
 URL = "http://e.example/dir/page"

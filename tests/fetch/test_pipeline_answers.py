@@ -6,8 +6,8 @@ import pytest
 
 from frontlog.avro.enums import FetchKind, Reason, SourceKind
 from frontlog.avro.events import Discovery, FetchResult
+from frontlog.fetch.answers import LOCATION_CHARACTERS_MAX, ROBOTS_BYTES_MAX
 from frontlog.fetch.parser_pool import ParserFailed
-from frontlog.fetch.pipeline import LOCATION_CHARACTERS_MAX, ROBOTS_BYTES_MAX
 from frontlog.fetch.records import read_record
 from frontlog.processors.sites import partition_of
 from support.misbehaving import Script, always, answers, page

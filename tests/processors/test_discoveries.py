@@ -166,7 +166,11 @@ def test_only_an_explicit_wish_brings_a_known_url_back(state: State, kind: Sourc
     bench = known(state, R.ROBOTS_DENIED if state is S.BLOCKED else R.OK)
     made = bench.decide(found(URL, source_kind=kind, depth=1))
     reasons = {K.SEED: R.SEED, K.OPERATOR: R.OPERATOR, K.SITEMAP: R.SITEMAP}
-    if state in PARKED and kind in reasons:
+    if kind is K.SITEMAP_FILE:  # known as a page until now: it is asked for as a sitemap
+        stays = state in (S.LEASED, S.SUPPRESSED)
+        reason = R.POLICY_ALLOWS if state is S.BLOCKED else R.SITEMAP
+        assert made.moves == ([] if stays else [(state, S.ELIGIBLE, reason)])
+    elif state in PARKED and kind in reasons:
         assert made.moves == [(state, S.ELIGIBLE, reasons[kind])]
         row = bench.url(URL)
         assert (row.attempts, row.failures, row.due_ms) == (0, 0, 0)

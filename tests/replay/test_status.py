@@ -23,7 +23,8 @@ def test_it_counts_what_the_tables_hold(honest: Path) -> None:
     assert counts[State.FETCHED, Reason.OK] > 0
     assert counts[State.GONE, Reason.GONE] > 0
     assert found.hosts == 3
-    assert found.rejects == 1
+    assert found.rejects == 5, "a wish that is none, and four lists of other sites"
+    assert (found.sitemaps.files, found.sitemaps.read, found.sitemaps.urls) == (5, 5, 12)
     assert found.documents > 0
     assert (found.leases, found.running, found.pid) == (0, False, 0)
     assert [part.shard for part in found.partitions] == [

@@ -22,6 +22,7 @@ from frontlog.processors import (
     politeness,
     results,
     scope,
+    sitemap_files,
     urls,
 )
 from frontlog.processors.context import Cause, Context, Decided
@@ -269,3 +270,36 @@ def old_versions(folder: Path, patch: Patch) -> None:
 
     patch.setattr(policy, "standing", standing)
     run(folder, pages(A, 2), f"{A}/")
+
+
+# --- sitemaps ----------------------------------------------------------------------------------------------------
+
+
+@fault("sitemaps", forged=False)
+def anyones_sitemap(folder: Path, patch: Patch) -> None:
+    """A sitemap lists pages of a site whose robots.txt knows nothing of it."""
+    patch.setattr(sitemap_files, "refused", always(None))
+    web = pages(A, 1)
+    web.robots[A] = Robots(b"Sitemap: /sitemap.xml")
+    web.pages[f"{A}/sitemap.xml"] = Page(sitemap=f"<urlset><url><loc>{B}/</loc></url></urlset>".encode())
+    run(folder, web, f"{A}/")
+
+
+@fault("sitemaps", forged=False)
+def a_bottomless_index(folder: Path, patch: Patch) -> None:
+    """Indexes inside indexes are followed without end."""
+    patch.setattr(sitemap_files, "refused", always(None))
+    web = pages(A, 1)
+    web.robots[A] = Robots(b"Sitemap: /0.xml")
+    for n in range(5):
+        index = f"<sitemapindex><sitemap><loc>{A}/{n + 1}.xml</loc></sitemap></sitemapindex>"
+        web.pages[f"{A}/{n}.xml"] = Page(sitemap=index.encode())
+    run(folder, web, f"{A}/")
+
+
+@fault("sitemaps", forged=False)
+def a_date_of_its_own(folder: Path, patch: Patch) -> None:
+    """A page is said to have changed when nobody said so."""
+    patch.setattr(sitemap_files, "lastmod_of", always(1_790_000_000_000))
+    web = pages(A, 2)
+    run(folder, web, f"{A}/")

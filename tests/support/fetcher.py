@@ -6,13 +6,16 @@ the fetch-result.
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
+from frontlog.avro.codec import decode
 from frontlog.avro.enums import FetchKind, Reason, SourceKind
 from frontlog.avro.events import BodyRef, Candidate, Discovery, FetchResult, ParseFacts
+from frontlog.fetch.answers import identity_of
 from frontlog.fetch.archive import Archive
+from frontlog.fetch.listing import listed
 from frontlog.fetch.warc import build_exchange
 from frontlog.processors import canonical
 from frontlog.processors.leased import Lease
@@ -69,7 +72,7 @@ def _looked_up(web: Web, base: FetchResult, lease: Lease) -> FetchResult:
 def _page(archive: Archive | None, result: FetchResult, said: Page, lease: Lease) -> Answered:
     if said.reason is not Reason.OK:
         return Answered(None, [], replace(result, status=0, reason=said.reason))
-    body = said.text.encode()
+    body = said.text.encode() if said.sitemap is None else said.sitemap
     result = replace(
         result,
         content_type=said.content_type,
@@ -77,11 +80,13 @@ def _page(archive: Archive | None, result: FetchResult, said: Page, lease: Lease
     )
     if said.location:
         chain = (*lease.chain, lease.requested)
-        return Answered(
-            None, _links(result, (said.location,), lease.depth, SourceKind.REDIRECT, chain), result
-        )
+        kind = SourceKind.SITEMAP_FILE if lease.sitemap else SourceKind.REDIRECT
+        found = _links(result, (said.location,), lease.depth, kind, chain)
+        return Answered(None, [replace(one, via=lease.via) for one in found], result)
     if said.status != 200:
         return Answered(None, [], result)
+    if said.sitemap is not None:
+        return _listed(result, said.sitemap, lease)
     text_hash = hashlib.sha256(" ".join(said.text.split()).encode()).digest()
     parse = ParseFacts(
         title=said.title,
@@ -101,6 +106,27 @@ def _page(archive: Archive | None, result: FetchResult, said: Page, lease: Lease
         result, wire_bytes=len(body), decoded_bytes=len(body), body_sha256=body_hash, parse=parse
     )
     return Answered(candidate, _links(result, said.links, lease.depth + 1, SourceKind.PAGE, ()), counted)
+
+
+def _listed(result: FetchResult, body: bytes, lease: Lease) -> Answered:
+    """A sitemap or feed, read by the parser of the crawl."""
+    named = identity_of(lease.chain[0] if lease.chain else lease.url)
+    base = Discovery(
+        event_id=result.event_id, source_kind=SourceKind.SITEMAP, source_url=lease.url, at_ms=result.ended_ms,
+        depth=lease.depth, via=(*lease.via, named),
+    )  # fmt: skip
+    facts, found = listed(base, body, lease.requested, "", named=lease.sitemap, partitions=1)
+    if facts is None:
+        return Answered(None, [], replace(result, reason=Reason.BAD_TYPE))
+    events = [cast("Discovery", decode(one.value)) for one in found]
+    counted = replace(
+        result,
+        wire_bytes=len(body),
+        decoded_bytes=len(body),
+        body_sha256=hashlib.sha256(body).digest(),
+        sitemap=facts,
+    )
+    return Answered(None, events, counted)
 
 
 def _archived(

@@ -12,7 +12,11 @@ from support.web import Answer, Page, Robots, Script, Web
 HOSTS = ("a.example", "b.example", "c.example")
 SETTINGS = Settings(scope=Scope(mode="any"), politeness=Politeness(gap_ms_min=1_000, gap_factor=10.0))
 PARTITIONS = 3
-RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n"
+RULES = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 2\nSitemap: /sitemap.xml\nSitemap: http://a.example/all.xml\n"
+SITEMAP = b"""<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>/listed.xml</loc></sitemap>
+</sitemapindex>"""
+LISTED = b"""<urlset><url><loc>/listed</loc><lastmod>2026-09-20</lastmod></url><url><loc>/1</loc></url>
+<url><loc>http://b.example/from-a</loc></url><url><loc>http://elsewhere.example/</loc></url></urlset>"""
 
 
 def small_web() -> Web:
@@ -28,6 +32,10 @@ def small_web() -> Web:
         web.pages[f"{base}/3"] = Page(text=f"three {n}", links=(f"{other}/1",))
         web.pages[f"{base}/old"] = Page(status=301, location=f"{base}/new")
         web.pages[f"{base}/new"] = Page(text=f"new {n}")
+        web.pages[f"{base}/sitemap.xml"] = Page(sitemap=SITEMAP)
+        web.pages[f"{base}/listed.xml"] = web.pages[f"{base}/all.xml"] = Page(sitemap=LISTED)
+        web.pages[f"{base}/listed"] = Page(text=f"listed {n}")
+        web.pages[f"{base}/from-a"] = Page(text=f"from a {n}")
         web.pages[f"{base}/busy"] = Page(status=503, retry_after="7")
     web.script = _busy_once(web)
     return web

@@ -22,6 +22,8 @@ _ROBOTS = (
     b"", b"User-agent: *\nDisallow: /3\n", b"User-agent: *\nCrawl-delay: 2\nDisallow: /private\nAllow: /private/4$\n",
     b"\xef\xbb\xbfUser-agent: frontlog/2\nJunk\nDisallow: /*5\n", b"<!doctype html><p>no", b"User-agent: *\nDisallow: /\n",
     b"User-agent: other\nDisallow: /\n\nUser-agent: frontlog\nDisallow: /1\nCrawl-delay: 1.5\n",
+    b"Sitemap: /sitemap.xml\nSitemap: http://a.example/3\nSitemap: http://elsewhere.example/all.txt\n",
+    b"User-agent: *\nDisallow: /2\nSitemap: http://d.example/index.xml",
 )  # fmt: skip
 _FAILURES = (
     Reason.TIMEOUT, Reason.CONNECTION_REFUSED, Reason.CONNECTION_RESET, Reason.TLS_FAILED, Reason.OVERSIZE, Reason.BAD_TYPE,
@@ -53,6 +55,8 @@ class RoughWeb(Web):
             return self._robots(ms)
         if self.chance.random() < self.trouble:
             return self._trouble(lease, now_ms, ms)
+        if lease.sitemap:
+            return self._sitemap(now_ms, ms)
         return self._page(ms)
 
     def _robots(self, ms: int) -> Robots:
@@ -79,6 +83,22 @@ class RoughWeb(Web):
         if draw == 3:
             return Page(status=self.chance.choice((404, 410)), ms=ms)
         return Page(status=self.chance.choice((500, 403, 401, 204, 304, 418)), ms=ms)
+
+    def _sitemap(self, now_ms: int, ms: int) -> Page:
+        """A sitemap, index, list or feed; cut, broken, or a page of HTML in its place."""
+        hosts = [self.chance.choice(HOSTS) for _ in range(5)]
+        urls = [f"http://{host}/{self.chance.randrange(PAGES)}" for host in hosts]
+        date = formatdate(now_ms / 1_000 - self.chance.choice((-90_000, 0, 9e6, 9e7)), usegmt=True)
+        listed = "".join(f"<url><loc>{url}</loc><lastmod>{date}</lastmod></url>" for url in urls)
+        named = "".join(
+            f"<sitemap><loc>http://{host}/{n}.xml</loc></sitemap>" for n, host in enumerate(hosts)
+        )
+        items = "".join(f"<item><link>{url}?a=1&b=2</link><pubDate>{date}</pubDate></item>" for url in urls)
+        text = self.chance.choice((
+            f"<urlset>{listed}</urlset>", f"<sitemapindex>{named}</sitemapindex>", f"<rss><channel>{items}</channel></rss>",
+            "\n".join(urls), "<!doctype html><p>no", f"<urlset>{listed}",
+        ))  # fmt: skip
+        return Page(sitemap=text.encode(), ms=ms)
 
     def _page(self, ms: int) -> Page:
         links = [f"http://{self.chance.choice(HOSTS)}/{self.chance.randrange(PAGES)}" for _ in range(4)]

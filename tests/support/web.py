@@ -28,6 +28,8 @@ class Page:
     etag: str = ""
     title: str = ""
     content_type: str = "text/html"
+    sitemap: bytes | None = None
+    """The body of a sitemap or feed, instead of text and links."""
 
 
 @dataclass(frozen=True)
