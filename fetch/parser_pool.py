@@ -33,7 +33,9 @@ END_POLL_S = 0.01
 STARTS_MAX = 5
 RESTART_S = 0.5
 """Wait before a start is tried again; it grows with each try."""
-LIMIT_FACTOR = 2.0
+LISTING_FACTOR = 3.0
+"""A sitemap may take so many times as long as a page: 50 MB take three seconds of an idle processor."""
+LIMIT_FACTOR = 4.0
 """A worker ends itself after this many times a page's limit; its owner, if there is one, is quicker."""
 
 
@@ -47,11 +49,12 @@ class ParserFailed(Exception):
 
 
 class _Page:
-    __slots__ = ("data", "deaths", "done")
+    __slots__ = ("data", "deaths", "done", "factor")
 
-    def __init__(self, data: bytes, done: "asyncio.Future[Parsed]") -> None:
+    def __init__(self, data: bytes, done: "asyncio.Future[Parsed]", factor: float) -> None:
         self.data = data
         self.done = done
+        self.factor = factor
         self.deaths = 0
 
 
@@ -99,11 +102,13 @@ class _Worker(asyncio.Protocol):
         if not self.is_ready:
             self._timer = asyncio.get_running_loop().call_later(START_S_MAX, self.kill)
         elif self.pages:
-            self._timer = asyncio.get_running_loop().call_later(self.pool.timeout_s, self._too_slow)
+            self._timer = asyncio.get_running_loop().call_later(
+                self.pool.timeout_s * self.pages[0].factor, self._too_slow
+            )
 
     def _too_slow(self) -> None:
         page = self.pages.popleft()
-        self.pool.fail(page, Reason.PARSER_LIMIT, f"more than {self.pool.timeout_s:g} s")
+        self.pool.fail(page, Reason.PARSER_LIMIT, f"more than {self.pool.timeout_s * page.factor:g} s")
         self.kill()
 
     def kill(self) -> None:
@@ -205,7 +210,8 @@ class ParserPool:
             raise ParserFailed(Reason.WORKER_LOST, "the parsers are stopped")
         if self._failure is not None:
             raise self._failure
-        page = _Page(self._jobs.encode(job), asyncio.get_running_loop().create_future())
+        done: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
+        page = _Page(self._jobs.encode(job), done, LISTING_FACTOR if job.listing else 1.0)
         self._waiting.append(page)
         self.feed()
         return await page.done

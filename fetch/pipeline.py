@@ -49,8 +49,8 @@ from frontlog.state.keys import split_origin_key
 PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
 SITEMAPS_AT_ONCE = 16
 """Named sitemaps that are fetched or read at once: each may be 50 MB."""
-EVENTS_AT_ONCE = 4
-"""Discoveries of a sitemap that wait for the log at once: 2,000 links, so that a batch has room for other work."""
+EVENTS_AT_ONCE = 1
+"""Discoveries of a sitemap that wait for the log at once: 500 links, so that between them others get their turn."""
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 

@@ -90,11 +90,15 @@ def _fetched(event: FetchResult) -> str:
 
 def sitemap_words(said: SitemapFacts) -> str:
     """What a sitemap or feed lists."""
-    words = [f"{said.urls:,} URLs", *([f"{said.children:,} sitemaps"] if said.children else [])]
+    words = [_many(said.urls, "URL"), *([_many(said.children, "sitemap")] if said.children else [])]
     words += [f"{said.cut:,} more that were cut off"] if said.cut else []
     first = f" ({said.errors[0]})" if said.errors else ""
-    words += [f"{said.faults:,} faults{first}"] if said.faults else []
+    words += [_many(said.faults, "fault") + first] if said.faults else []
     return f"{said.kind} of {', '.join(words)}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def listing_words(row: SitemapRow) -> str:

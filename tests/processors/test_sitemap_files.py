@@ -411,5 +411,5 @@ def test_dates_and_ways_that_fit_no_row_are_refused_at_the_door(fields: dict[str
 def test_counts_that_fit_no_row_are_refused_at_the_door(fields: dict[str, int]) -> None:
     bench = in_scope()
     bench.decide(named(FILE))
-    facts = replace(SitemapFacts(kind="urlset"), **fields)  # type: ignore[arg-type]
+    facts = replace(SitemapFacts(kind="urlset"), **fields)
     assert bench.answer(bench.page_lease(), sitemap=facts).rejects == [R.UNDECODABLE]
