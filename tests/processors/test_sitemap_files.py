@@ -89,7 +89,7 @@ def test_a_sitemap_lies_outside_the_scope_and_is_leased_as_one() -> None:
     bench = in_scope(Settings(scope=Scope(mode="host", include=(r"a.example/(blog/.*)?$",), depth_max=0)))
     cdn = "http://cdn.example/s.xml"
     made = bench.decide(named(cdn, origin_key="http://cdn.example:80", source_url=f"{A}/robots.txt"))
-    assert made.moves == [(S.NONE, S.DISCOVERED, R.SITEMAP), (S.DISCOVERED, S.ELIGIBLE, R.ADMITTED)]
+    assert made.moves == [(S.DISCOVERED, S.ELIGIBLE, R.ADMITTED)]
     lease = bench.page_lease(address="198.51.100.9")
     assert (lease.url, lease.sitemap, lease.via, lease.depth) == (cdn, True, (), 0)
     assert bench.links("http://cdn.example/page").moves[-1] == (S.DISCOVERED, S.BLOCKED, R.OUT_OF_SCOPE), (
