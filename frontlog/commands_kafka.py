@@ -82,7 +82,7 @@ def log() -> None:
 @_replication
 @json_flag
 def log_copy(source: str, target: str, archives: tuple[Path, ...], replication: int, as_json: bool) -> None:
-    """Copy a crawl FROM a folder TO kafka://SERVERS/NAME, or back.
+    """Copy a crawl between a folder and kafka://SERVERS/NAME.
 
     Partitions, offsets and seqs stay as they are, and the tables are folded from the copy and compared. The
     source is left alone and must not be running; the archive stays where it is. Exit code 1: the digests differ.
