@@ -19,7 +19,7 @@ from frontlog.streams.survey import Survey, count_content, count_urls, look_at_h
 from frontlog.streams.topics import Role
 
 PROGRESS_EVERY_S = 0.5
-COUNT_SHARE = 20
+COUNT_SHARE = 50
 """Counting takes at most one part in so many of the time."""
 RATE_S = 10.0
 WAITING_SHOWN = 10
