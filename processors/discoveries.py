@@ -50,6 +50,7 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
         and not event.lastmods
         and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
     )
+    safe = ordinary and rules is url_rules.CONSERVATIVE
     at = policy.standing(view, event.origin_key)
     refused = sitemap_files.refused(view, ctx, event, at)
     if refused is not None:
@@ -59,8 +60,10 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
-        if ordinary and _settled(view, keys.url_key(origin, url), may_be_nearer=may_be_nearer):
-            continue  # most links of most pages are spelled as the identity of a URL that is known
+        # Most links of most pages are spelled as the identity of a URL that is known. Rules beyond the safe ones may give
+        # it another one since.
+        if safe and _settled(view, keys.url_key(origin, url), may_be_nearer=may_be_nearer):
+            continue
         found = canonical.canonicalize(url, rules)
         if isinstance(found, canonical.Refused):
             yield reject(ctx, event.origin_key, found.reason, url[:2_048])
