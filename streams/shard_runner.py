@@ -1,8 +1,9 @@
 """Runs one shard in an event loop: waits for work, groups it, makes a batch, hands out leases, delivers the outbox.
 
-Group commit: the first input that arrives starts a timer of `commit_delay_ms`, so that one fsync serves many. While there
-is no room on the disk no batch is made, `full` says why, and it is tried again every second; anything else unexpected ends
-the crawl, and the log decides at the next start.
+Group commit: the first input that arrives starts a timer of `commit_delay_ms`, so that one fsync serves many; of a busy
+shard it is longer (`REST_FACTOR`), since each batch has a cost of its own however little is in it. While there is no room on
+the disk no batch is made, `full` says why, and it is tried again every second; anything else unexpected ends the crawl, and the
+log decides at the next start.
 
 A batch runs in the loop's own thread and blocks it for as long as it takes. Threads were tried and dropped: LMDB calls give
 up the interpreter's lock one by one, and each then waits for the others to let go of it (docs/adr/0005).
@@ -24,6 +25,10 @@ POLL_S = 0.2
 """How soon a record that another process appended to `control` is seen, and leases that ran out are swept."""
 RETRY_S = 1.0
 REST_MS_MIN = 2
+REST_FACTOR = 2.0
+"""A shard waits at least this many times as long as its last batch took, so that inputs gather."""
+REST_S_MAX = 0.1
+"""Inputs wait no longer than this to be grouped, unless `commit_delay_ms` says so."""
 
 
 class ShardRunner:
@@ -48,6 +53,7 @@ class ShardRunner:
         self.next_ready_ms: int | None = None
         self.batches = self.decided = self.rejects = 0
         self._commit_delay_s = commit_delay_ms / 1_000
+        self._took_s = 0.0
         self._share = share
         self._hand_out = hand_out
         self._deliver = deliver
@@ -70,13 +76,13 @@ class ShardRunner:
         """Put an input into the queue; False when it is full."""
         if self.ended or not self.shard.offer(offered, answer):
             return False
-        self._schedule(0 if self._more else self._commit_delay_s)
+        self._schedule(0 if self._more else self._delay_s())
         return True
 
     def wake(self) -> None:
         """A slot is free: claim for it, with the inputs that are due by then."""
         if self.next_ready_ms is not None and self.next_ready_ms <= self.shard.clock.now_ms():
-            self._schedule(self._commit_delay_s)
+            self._schedule(self._delay_s())
 
     def idle(self) -> bool:
         """Nothing is waiting, being decided, or on its way to another shard."""
@@ -102,8 +108,13 @@ class ShardRunner:
         self._timer_at = at
         self._timer = self._loop.call_at(at, self._run)
 
+    def _delay_s(self) -> float:
+        """How long inputs that came are left to gather."""
+        return max(self._commit_delay_s, min(REST_FACTOR * self._took_s, REST_S_MAX))
+
     def _run(self) -> None:
         self._timer = None
+        began = self._loop.time()
         try:
             self._batch()
             self._send_outbox()
@@ -116,6 +127,7 @@ class ShardRunner:
             self.shard.fail_waiting(exc if isinstance(exc, Exception) else RuntimeError(repr(exc)))
             self._failed(exc)
             return
+        self._took_s = self._loop.time() - began
         self._schedule(self._rest_s())
 
     def _batch(self) -> None:
@@ -149,7 +161,7 @@ class ShardRunner:
         if self.next_ready_ms is None or not self.slots.room():
             return POLL_S
         rest_ms = max(self.next_ready_ms - self.shard.clock.now_ms(), REST_MS_MIN)
-        return min(POLL_S, rest_ms / 1_000)
+        return min(POLL_S, max(rest_ms / 1_000, self._delay_s()))  # hosts whose turn comes meanwhile share the commit
 
     def _count(self, done: Done) -> None:
         for event in done.decisions:
@@ -180,4 +192,4 @@ class ShardRunner:
         if error is None:
             self._under_way -= 1
             if self._under_way == 0:
-                self._schedule(self._commit_delay_s)
+                self._schedule(self._delay_s())
