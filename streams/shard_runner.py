@@ -161,7 +161,9 @@ class ShardRunner:
         if self.next_ready_ms is None or not self.slots.room():
             return POLL_S
         rest_ms = max(self.next_ready_ms - self.shard.clock.now_ms(), REST_MS_MIN)
-        return min(POLL_S, max(rest_ms / 1_000, self._delay_s()))  # hosts whose turn comes meanwhile share the commit
+        return min(
+            POLL_S, max(rest_ms / 1_000, self._delay_s())
+        )  # hosts whose turn comes meanwhile share the commit
 
     def _count(self, done: Done) -> None:
         for event in done.decisions:
