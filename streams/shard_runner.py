@@ -1,9 +1,9 @@
 """Runs one shard in an event loop: waits for work, groups it, makes a batch, hands out leases, delivers the outbox.
 
 Group commit: the first input that arrives starts a timer of `commit_delay_ms`, so that one fsync serves many; of a busy
-shard it is longer (`REST_FACTOR`), since each batch has a cost of its own however little is in it. While there is no room on
-the disk no batch is made, `full` says why, and it is tried again every second; anything else unexpected ends the crawl, and the
-log decides at the next start.
+shard it is longer (`REST_FACTOR`), since each batch has a cost of its own however little is in it. While there is no room
+on the disk no batch is made, `full` says why, and it is tried again every second; anything else unexpected ends the crawl,
+and the log decides at the next start.
 
 A batch runs in the loop's own thread and blocks it for as long as it takes. Threads were tried and dropped: LMDB calls give
 up the interpreter's lock one by one, and each then waits for the others to let go of it (docs/adr/0005).
