@@ -63,7 +63,7 @@ def status(folder: Path, as_json: bool) -> None:
     help=f"Records at most (0: all). [default: {TAIL_LIMIT}; all with --from or --follow]",
 )
 @click.option(
-    "--origin", metavar="ORIGIN", default="", help="Only records of this origin, as scheme://host:port."
+    "--origin", metavar="ORIGIN", default="", help="Only records of this origin, as scheme://host[:port]."
 )
 @click.option("--url", metavar="URL", default="", help="Only records about this URL.")
 @click.option(

@@ -3,6 +3,7 @@
 Partitions are merged by time. What can't be decoded is shown as `undecodable` with its bytes; nothing is left out.
 """
 
+import difflib
 import heapq
 import time
 from collections.abc import Iterator
@@ -12,10 +13,10 @@ from typing import NamedTuple
 
 from frontlog.avro.enums import Topic
 from frontlog.avro.errors import ConfigError
-from frontlog.avro.events import Discovery, Event
+from frontlog.avro.events import RECORDS, Discovery, Event
 from frontlog.processors import canonical
 from frontlog.replay.folder import OpenShard, open_shard, shards_of
-from frontlog.replay.plain import read
+from frontlog.replay.plain import UNDECODABLE, read
 from frontlog.replay.shapes import Record
 from frontlog.streams.records import Record as Stored
 from frontlog.streams.topics import OUTBOX, Role, decision_topics, input_topics
@@ -23,6 +24,7 @@ from frontlog.streams.topics import OUTBOX, Role, decision_topics, input_topics
 POLL_S = 0.2
 WINDOW_RECORDS = 1_000
 """Records that are read at once when looking back for the newest ones."""
+_KINDS = (*(record.__name__ for record in RECORDS), UNDECODABLE)
 _OF_BOTH = frozenset({Topic.REJECTS.value, Topic.OWNERSHIP.value, OUTBOX})
 _OF_CONTENT = frozenset({*input_topics(Role.CONTENT), *decision_topics(Role.CONTENT)})
 
@@ -79,9 +81,9 @@ def tail(
     follow: bool = False,
 ) -> Iterator[Record]:
     """Records of a topic in the order of their times. `start`: from this offset of each partition on, None: the newest.
-    `limit`: so many at most (0: all). `origin` is an origin_key, `url` any spelling, `kind` a type's name. With `follow`
-    it goes on as records come, until it is closed. Raises ConfigError."""
-    wanted = Filter(origin, _spellings(url), kind)
+    `limit`: so many at most (0: all). `origin` is scheme://host[:port], `url` any spelling, `kind` a type's name. With
+    `follow` it goes on as records come, until it is closed. Raises ConfigError."""
+    wanted = Filter(_origin_key(origin), _spellings(url), _known(kind))
     refs = [ref for ref in shards_of(folder) if _holds(ref.role, topic)]
     with ExitStack() as stack:
         shards = [stack.enter_context(open_shard(ref)) for ref in refs]
@@ -91,6 +93,25 @@ def tail(
                 f"{topic} has no partition {partition} in {folder}; there are {len(refs)}, from 0"
             )
         yield from _Reader(shards, topic, wanted).run(start, limit, follow=follow)
+
+
+def _origin_key(origin: str) -> str:
+    """An origin as records name it. Raises ConfigError: one that nobody can have would match nothing, silently."""
+    found = canonical.canonicalize(origin) if origin else None
+    if isinstance(found, canonical.Refused):
+        raise ConfigError(f"{origin!r} is no origin; give scheme://host[:port], such as https://example.org")
+    return found.origin_key if found else ""
+
+
+def _known(kind: str) -> str:
+    """The name of a type that there is. Raises ConfigError."""
+    if kind and kind not in _KINDS:
+        near = difflib.get_close_matches(kind, _KINDS, 1, 0.5)
+        raise ConfigError(
+            f"there are no records of type {kind!r}"
+            f"{f'; did you mean {near[0]}?' if near else ': docs/reference/events.md lists them'}"
+        )
+    return kind
 
 
 def _spellings(url: str) -> frozenset[str]:

@@ -130,3 +130,16 @@ def test_it_goes_on_as_records_come(crawl: Path) -> None:
     assert record not in before
     assert (record.event["cmd"], record.event["target"]) == ("pause", str(partition))
     stream.close()  # type: ignore[attr-defined]
+
+
+def test_a_filter_that_can_match_nothing_is_refused(honest: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean HostTransition"):
+        list(tail(honest, "transitions", kind="HostTransitions"))
+    with pytest.raises(ConfigError, match="no origin"):
+        list(tail(honest, "transitions", origin="a.example"))
+
+
+def test_an_origin_may_leave_its_port_out(honest: Path) -> None:
+    found = list(tail(honest, "transitions", origin="HTTP://a.example"))
+    assert found == list(tail(honest, "transitions", origin="http://a.example:80"))
+    assert found
