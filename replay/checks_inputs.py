@@ -164,10 +164,10 @@ class Lost(Watch):
         if kind == ScopeKind.CRAWL.value:
             return True
         if kind == ScopeKind.PARTITION.value:
-            return target == str(self.scene.partition)
-        if kind == ScopeKind.ORIGIN.value:
-            return "://" in target and not self._elsewhere(urlsplit(target).hostname or "")
-        return not self._elsewhere(target)
+            return target.lstrip("0") == str(self.scene.partition).lstrip("0")
+        # An operator's spelling isn't that of the log, and what can't be read had to be refused here.
+        found = canonical.canonicalize(target if kind == ScopeKind.ORIGIN.value else f"http://{target}/")
+        return isinstance(found, canonical.Refused) or not self._elsewhere(found.host)
 
 
 class _Wish(msgspec.Struct):

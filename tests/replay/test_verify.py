@@ -12,6 +12,7 @@ from frontlog.replay.verify import CATALOGUE, NOT_VERIFIED, verify
 from support.driver import Driver
 from support.looking import failed, found_wrong, silent
 from support.rough import SETTINGS, RoughWeb, live
+from support.web import synthetic
 
 
 def test_an_honest_crawl_holds_every_rule(honest: Path) -> None:
@@ -69,3 +70,18 @@ def test_a_crawl_that_has_not_begun_holds_every_rule(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_crawl_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no crawl"):
         verify(tmp_path, False, silent)
+
+
+def test_operators_may_spell_as_they_like_and_write_to_any_partition(tmp_path: Path) -> None:
+    """A wish that came to another partition was passed on, whatever its spelling hashes to."""
+    targets = (
+        '{"host":"b\u00fccher.example"}', '{"site":"www.B\u00dcCHER.example"}', '{"host":"s0.example."}',
+        '{"host":"127.1"}', '{"host":"s0.example:8080"}', '{"origin":"HTTP://S1.example"}', '{"partition":"02"}',
+    )  # fmt: skip
+    with Driver(tmp_path, web=synthetic(3, 2)) as crawl:
+        crawl.seed("http://s0.example/")
+        for target in targets:
+            for partition in range(4):
+                crawl.control(f'{{"cmd":"block","target":{target}}}'.encode(), partition)
+        crawl.run(until_ms=crawl.clock.at_ms + 3_000)
+    assert found_wrong(tmp_path, deep=True) == {}
