@@ -29,6 +29,10 @@ class Undecodable(FrontlogError):
     """Bytes that are not an event this version can read; the message says what they look like."""
 
 
+class UnknownSchema(Undecodable):
+    """An event under a schema that this version doesn't know: a newer one wrote it, or bytes that are none."""
+
+
 class _Kind:
     """How what fastavro read of an older writer's record becomes an event of ours."""
 
@@ -140,7 +144,7 @@ def _older(mark: bytes) -> tuple[Any, Any, _Kind]:
     if found is None:
         schema = released().get(mark)
         if schema is None or schema["name"] not in _KINDS:
-            raise Undecodable(
+            raise UnknownSchema(
                 f"unknown schema fingerprint {mark.hex()}: if a newer frontlog wrote it, upgrade"
             )
         kind = _KINDS[schema["name"]]

@@ -7,8 +7,8 @@ that was seen is void (its writer had been replaced) and is counted apart, befor
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
-from frontlog.avro.codec import decode
-from frontlog.avro.errors import Corrupt
+from frontlog.avro.codec import Undecodable, UnknownSchema, decode
+from frontlog.avro.errors import Corrupt, FrontlogError, Incompatible
 from frontlog.avro.events import Batch, Event, OwnershipTaken, Transition
 from frontlog.streams.log import Log
 from frontlog.streams.records import Record
@@ -38,10 +38,11 @@ class LoggedBatch(NamedTuple):
 class _Source:
     """One decision topic, looked at one record ahead. `seq` and `token` are those of that record; NONE: there is none."""
 
-    __slots__ = ("ahead", "next_offset", "records", "seq", "token", "topic")
+    __slots__ = ("_partition", "ahead", "next_offset", "records", "seq", "token", "topic")
 
     def __init__(self, log: Log, topic: str, partition: int, offset: int) -> None:
         self.topic = topic
+        self._partition = partition
         self.records = log.scan(topic, partition, offset)
         self.next_offset = offset
         self.ahead: Logged | None = None
@@ -55,9 +56,20 @@ class _Source:
         if record is None:
             self.ahead, self.seq, self.token = None, NONE, NONE
             return
-        event = decode(record.value)
+        try:
+            event = decode(record.value)
+            self.seq, self.token = _seq(event), _token(event)
+        except (Undecodable, AttributeError) as exc:
+            raise self._unreadable(record, exc) from exc
         self.ahead = Logged(self.topic, record, event)
-        self.seq, self.token = _seq(event), _token(event)
+
+    def _unreadable(self, record: Record, exc: Exception) -> FrontlogError:
+        """The error for a record that is no decision of ours: the log can't be folded without it."""
+        where = f"{self.topic}/{self._partition} at offset {record.offset}"
+        if isinstance(exc, UnknownSchema):
+            return Incompatible(f"{where}: {exc}; this version cannot fold the log")
+        what = exc if isinstance(exc, Undecodable) else "no decision, which has a seq and a token"
+        return Corrupt(f"{where}: {what}; restore the log's folder from a copy")
 
 
 class Playback:

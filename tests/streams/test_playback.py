@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import Reason, State, Topic
-from frontlog.avro.errors import Corrupt
+from frontlog.avro.errors import Corrupt, FrontlogError, Incompatible
 from frontlog.avro.events import Batch, Event, HostTransition, OwnershipTaken, TableDigest, Transition
 from frontlog.state import head as heads
 from frontlog.state.store import Store
@@ -241,3 +241,27 @@ def test_the_chain_is_over_the_bodies_in_order() -> None:
     assert fold.chain_hash(b"a", [b"b", b"c"]) == fold.chain_hash(b"a", [b"bc"])
     assert fold.chain_hash(b"a", [b"b", b"c"]) != fold.chain_hash(b"a", [b"c", b"b"])
     assert fold.chain_hash(b"a", []) != fold.chain_hash(b"b", [])
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "said"),
+    [
+        (
+            b"\xc3\x01" + b"\xee" * 20,
+            Incompatible,
+            "transitions/0 at offset 0: unknown schema fingerprint ee",
+        ),
+        (b"", Corrupt, "transitions/0 at offset 0: "),
+        (encode(seed("http://a.example/")), Corrupt, "transitions/0 at offset 0: no decision"),
+    ],
+)
+def test_a_record_that_is_no_decision_of_this_version_is_named(
+    value: bytes, error: type[FrontlogError], said: str
+) -> None:
+    """A newer version's is Incompatible (exit 5), anything else Corrupt (exit 4)."""
+    log = EmbeddedLog(new_store(), TOPIC_IDS)
+    with log.begin() as txn:
+        txn.append(Topic.TRANSITIONS, 0, [NewRecord(START_MS, b"", value)])
+        txn.commit()
+    with pytest.raises(error, match=said):
+        list(Playback(log, Role.FRONTIER, 0).batches())
