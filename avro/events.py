@@ -86,6 +86,7 @@ class Candidate(Event, frozen=True, kw_only=True):
     truncated: str = ""
     rendered: bool = False
     soft_404: bool = False
+    unavailable_at_ms: int = 0
 
 
 class Census(Event, frozen=True, kw_only=True):
@@ -294,6 +295,7 @@ class Fetched(Event, frozen=True, kw_only=True):
     rendered: bool = False
     soft_404: bool = False
     truncated: bool = False
+    unavailable_after: str | None = None
 
 
 class FirstSeen(Event, frozen=True, kw_only=True):

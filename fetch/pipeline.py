@@ -337,5 +337,5 @@ def candidate(lease: Lease, result: FetchResult, facts: ParseFacts) -> Candidate
         content_type=result.content_type.partition(";")[0].strip().lower(), body=result.body, body_sha256=result.body_sha256,
         text_sha256=facts.text_sha256, simhash=0, words=facts.words, title=facts.title, language=facts.language,
         canonical_url=facts.canonical_url, robots_meta=said.directives, links_out=facts.links_out,
-        truncated=result.truncated, rendered=False, soft_404=False,
+        truncated=result.truncated, rendered=False, soft_404=False, unavailable_at_ms=said.unavailable_after_ms,
     )  # fmt: skip

@@ -45,13 +45,14 @@ def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
         verdict=event.verdict,
         duplicate_of=event.duplicate_of or None,
         robots_meta=page.robots_meta,
-        noindex=bool({"noindex", "none"} & set(page.robots_meta)),
+        noindex=bool({"noindex", "none"} & set(page.robots_meta)) or 0 < page.unavailable_at_ms <= ctx.now_ms,
         links_out=page.links_out,
         title=page.title,
         language=page.language,
         rendered=page.rendered,
         soft_404=page.soft_404,
         truncated=bool(page.truncated),
+        unavailable_after=rfc3339(page.unavailable_at_ms) if page.unavailable_at_ms else None,
     )
     return Decided(outputs=[Out(Topic.FETCHED, page.origin_key, output)])
 

@@ -41,15 +41,28 @@ def product_token_of(user_agent: str) -> str:
 def check_robots(question: JsonObject) -> dict[str, object]:
     """Answer either question. Raises ConfigError, which names the field, if it can't be read.
 
-    A file gives {allowed, rule, line, group}; a chain {outcome, allowed, defer, reason, rule, line, group}.
+    A file gives {allowed, rule, line, group}, with crawl_delay_ms, sitemaps and notes (what was skipped or mended) where
+    there are any; a chain {outcome, allowed, defer, reason, rule, line, group}.
     """
     token = product_token_of(_text(question, "user_agent"))
     if "chain" in question:
         return _check_chain(question, token)
-    found = verdict(
-        parse(_body(question, "robots_txt", "robots_b64")), token, _requested(_text(question, "url"))
-    )
-    return {"allowed": found.allowed, "rule": found.rule, "line": found.line, "group": found.group}
+    robots = parse(_body(question, "robots_txt", "robots_b64"))
+    found = verdict(robots, token, _requested(_text(question, "url")))
+    answer: dict[str, object] = {
+        "allowed": found.allowed,
+        "rule": found.rule,
+        "line": found.line,
+        "group": found.group,
+    }
+    delay_ms = robots.group(token).crawl_delay_ms
+    if delay_ms is not None:
+        answer["crawl_delay_ms"] = delay_ms
+    if robots.sitemaps:
+        answer["sitemaps"] = list(robots.sitemaps)
+    if robots.notes:
+        answer["notes"] = [{"line": note.line, "message": note.message} for note in robots.notes]
+    return answer
 
 
 def _check_chain(question: JsonObject, token: str) -> dict[str, object]:

@@ -38,6 +38,7 @@ CACHE_MS_MIN: Final = 300_000
 COPY_MS_MAX: Final = 86_400_000
 """How long beyond its end the last good copy serves while robots.txt is unreachable."""
 DETAIL_CHARS_MAX: Final = 256
+NOTES_SHOWN: Final = 3
 RETRY_MS_MIN: Final = 60_000
 RETRY_MS_MAX: Final = 3_600_000
 
@@ -116,7 +117,9 @@ def outcome(
         return RobotsOutcome(RobotsAccess.UNREACHABLE, Reason.TRUNCATED, detail=truncated)
     if 200 <= status < 300:
         robots = parse(body, limit_bytes=limit_bytes, cut=truncated == "length")
-        detail = f"a page of HTML, served as {content_type or 'nothing'}" if robots.looks_like_html else ""
+        detail = notes_of(robots)
+        if robots.looks_like_html:
+            detail = f"a page of HTML, served as {content_type or 'nothing'}: it holds no rules"
         return RobotsOutcome(RobotsAccess.PARSED, Reason.OK, robots, detail=detail)
     if status == 304 and has_copy:
         return RobotsOutcome(RobotsAccess.UNCHANGED, Reason.NOT_MODIFIED)
@@ -166,6 +169,16 @@ def absolute(reference: str, base: str = "") -> str:
     except (ValueError, UnicodeError):
         return ""
     return href.partition("#")[0]
+
+
+def notes_of(robots: RobotsTxt) -> str:
+    """What was skipped or mended in a file, for people; empty: nothing was."""
+    first = "; ".join(
+        f"line {note.line}: {note.message}" if note.line else note.message
+        for note in robots.notes[:NOTES_SHOWN]
+    )
+    more = len(robots.notes) - NOTES_SHOWN
+    return (first + (f"; {more} more" if more > 0 else ""))[:DETAIL_CHARS_MAX]
 
 
 def judge(found: RobotsOutcome, product_token: str, url: str, copy: RobotsTxt | None = None) -> RobotsVerdict:

@@ -196,7 +196,7 @@ class _Log:
     def _policy(self, record: Record, event: RobotsPolicy | OperatorPolicy) -> Line:
         rule = detail = ""
         if isinstance(event, RobotsPolicy):
-            detail = "" if event.status else event.detail
+            detail = "" if event.status and event.state is not RobotsState.RULES else event.detail
             if event.state is RobotsState.RULES:
                 rule = story.robots_rule(event.text, self.subject.token, self._requested())
         return Line(

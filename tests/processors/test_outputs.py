@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from frontlog.avro.enums import Reason, State, Topic, Verdict
 from frontlog.avro.events import BodyRef, Candidate, ContentVerdict, Fetched, WarcRef
 from frontlog.processors import outputs
+from frontlog.processors.times import rfc3339
 from support.machine import NOW_MS, Bench
 
 R, S = Reason, State
@@ -53,6 +54,17 @@ def test_what_is_not_there_is_left_out() -> None:
 )
 def test_noindex(directives: tuple[str, ...], noindex: bool) -> None:
     assert given(known(), replace(PAGE, robots_meta=directives))[0].noindex is noindex
+
+
+@pytest.mark.parametrize(
+    ("from_now_ms", "noindex"), [(None, False), (-1, True), (0, True), (1, False), (86_400_000, False)]
+)
+def test_a_page_says_from_when_on_it_is_not_to_be_indexed(from_now_ms: int | None, noindex: bool) -> None:
+    bench = known()
+    at_ms = 0 if from_now_ms is None else bench.now_ms + from_now_ms
+    (out,) = given(bench, replace(PAGE, unavailable_at_ms=at_ms))
+    assert out.noindex is noindex
+    assert out.unavailable_after == (rfc3339(at_ms) if at_ms else None)
 
 
 def test_a_duplicate_names_the_first() -> None:

@@ -102,6 +102,18 @@ def test_an_empty_file_or_a_page_forbids_nothing(status: int, body: bytes) -> No
     assert found.robots.looks_like_html is body.startswith(b"<!")
 
 
+def test_what_was_skipped_is_told() -> None:
+    body = b"junk\nUser-agent: *\nCrawl-delay: -1\nCrawl-delay: 1e9\nNo-such: x\nDisallow: x\n"
+    found = outcome(200, None, body, "text/plain", 0)
+    first = (
+        "line 1: skipped: not a field that counts; line 3: skipped: Crawl-delay is not a number of seconds; "
+    )
+    assert found.detail == first + "line 4: skipped: Crawl-delay is not a number of seconds; 2 more"
+    assert found.robots is not None
+    assert found.robots.group("bot").crawl_delay_ms is None
+    assert outcome(200, None, b"User-agent: *\n", "text/plain", 0).detail == ""
+
+
 def test_a_body_that_broke_is_no_answer_and_one_that_we_cut_is() -> None:
     body = b"User-agent: *\nDisallow: /x\nAllow: /x/y"
     assert outcome(200, None, body, "", 0, truncated="disconnect").reason is Reason.TRUNCATED
@@ -257,6 +269,9 @@ def test_a_file_by_hand() -> None:
     assert ask(robots_txt=text, url="https://a.example/x/y") == denied
     assert ask(robots_b64=base64.b64encode(text.encode()).decode(), url="https://a.example/x/y") == denied
     assert ask(robots_txt=text, url="/") == {"allowed": True, "rule": None, "line": None, "group": "Bot"}
+    said = ask(robots_txt="User-agent: *\nCrawl-delay: 2.5\nCrawl-delay: soon\nSitemap: /s.xml", url="/")
+    assert (said["crawl_delay_ms"], said["sitemaps"]) == (2_500, ["/s.xml"])
+    assert said["notes"] == [{"line": 3, "message": "skipped: Crawl-delay is not a number of seconds"}]
     assert ask(robots_txt="", url="") == {"allowed": True, "rule": None, "line": None, "group": ""}
 
 
