@@ -109,8 +109,7 @@ def test_what_was_skipped_is_told() -> None:
         "line 1: skipped: not a field that counts; line 3: skipped: Crawl-delay is not a number of seconds; "
     )
     assert found.detail == first + "line 4: skipped: Crawl-delay is not a number of seconds; 2 more"
-    assert found.robots is not None
-    assert found.robots.group("bot").crawl_delay_ms is None
+    assert found.robots is not None and found.robots.group("bot").crawl_delay_ms is None
     assert outcome(200, None, b"User-agent: *\n", "text/plain", 0).detail == ""
 
 

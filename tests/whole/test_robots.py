@@ -34,7 +34,7 @@ def test_redirects_through_five_hosts_count_and_a_sixth_is_no_file(tmp_path: Pat
         site.put(0, "/no", page("no"))
         site.put(0, "/yes", page("yes"))
         assert crawl(folder, site.url()).end is End.DONE
-        denied = set() if hops > 5 else {site.url(0, "/no")}
+        denied = set[str]() if hops > 5 else {site.url(0, "/no")}
         assert fetched(folder) == {site.url(), site.url(0, "/no"), site.url(0, "/yes")} - denied
         (known,) = policies(folder, site.origin())
         assert (known.state, known.reason) == (
