@@ -51,6 +51,7 @@ SITEMAPS_AT_ONCE = 16
 """Named sitemaps that are fetched or read at once: each may be 50 MB."""
 EVENTS_AT_ONCE = 1
 """Discoveries of a sitemap that wait for the log at once: 500 links, so that between them others get their turn."""
+ACCEPT_SITEMAP = "application/xml,text/xml,text/plain;q=0.9,*/*;q=0.5"
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 
@@ -179,7 +180,7 @@ class Pipeline:
         scheme, host, port = split_origin_key(split_origin(lease.requested)[0])
         headers = [
             ("User-Agent", self.rules.user_agent),
-            ("Accept", ACCEPT),
+            ("Accept", ACCEPT_SITEMAP if lease.sitemap else ACCEPT),
             ("Accept-Encoding", ACCEPT_ENCODING),
         ]
         if lease.etag:

@@ -78,10 +78,10 @@ def wanted(view: Tables, ctx: Context, event: RobotsPolicy, result: FetchResult)
     if names and rules.robots != "follow":
         return
     if not names and rules.well_known == "ask":
-        names = (absolute("/sitemap.xml", _root(event.origin_key)),)
+        names = ("/sitemap.xml",)
     files: dict[str, dict[str, str]] = {}
     for raw in names[:NAMED_MAX]:
-        url = absolute(raw, result.requested)
+        url = absolute(raw, _root(event.origin_key))
         found = canonical.canonicalize(url)
         if isinstance(found, canonical.Identity):
             files.setdefault(found.origin_key, {}).setdefault(found.identity, raw if raw != url else "")
@@ -142,13 +142,13 @@ def _named(view: Tables, at: policy.Standing, via: tuple[str, ...]) -> bool:
     if origin is None or origin.robots_state is not RobotsState.RULES or not origin.robots_text_seq:
         return False
     row = view.policies.get(policy.policy_key(ScopeKind.ORIGIN, at.origin_key, origin.robots_text_seq))
-    return row is not None and not _identities(row.text, row.source_url).isdisjoint(via)
+    return row is not None and not _identities(row.text, _root(at.origin_key)).isdisjoint(via)
 
 
 @lru_cache(maxsize=256)
-def _identities(text: bytes, source_url: str) -> frozenset[str]:
-    """Identities of the sitemaps that a robots.txt names."""
-    urls = (absolute(raw, source_url) for raw in policy.parsed(text).sitemaps[:NAMED_MAX])
+def _identities(text: bytes, root: str) -> frozenset[str]:
+    """Identities of the sitemaps that a robots.txt names; a relative one is the asking origin's own."""
+    urls = (absolute(raw, root) for raw in policy.parsed(text).sitemaps[:NAMED_MAX])
     found = (canonical.canonicalize(url) for url in urls)
     return frozenset(one.identity for one in found if isinstance(one, canonical.Identity))
 

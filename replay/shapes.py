@@ -50,8 +50,8 @@ class Act(msgspec.Struct, frozen=True):
 
 
 class SitemapStatus(msgspec.Struct, frozen=True):
-    """Sitemaps and feeds: `files` named or found, `read` of them, the `urls` that they listed when read last, files with
-    `faulty` contents. `shown`: (URL, what was wrong first) of some of those."""
+    """Sitemaps and feeds: `files` named or found, `read` of them, the `urls` that they listed when read last, files that
+    are `faulty` or could not be had. `shown`: (URL, what was wrong first) of some of those."""
 
     files: int = 0
     read: int = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from frontlog.avro.codec import decode
-from frontlog.avro.enums import PolicyAct, ScopeKind, Topic
+from frontlog.avro.enums import PolicyAct, ScopeKind, State, Topic
 from frontlog.avro.events import Event, OwnershipTaken, PartitionPaused
 from frontlog.replay.folder import OpenShard, archive_size, log_bytes, open_shard, owner_of, shards_of
 from frontlog.replay.shapes import Act, PartitionStatus, SitemapStatus, Status
@@ -24,6 +24,7 @@ from frontlog.streams.topics import Role, input_topics
 
 WAITING_SHOWN = 50
 SITEMAPS_SHOWN = 10
+WAITING = frozenset({State.DISCOVERED, State.ELIGIBLE, State.LEASED, State.FETCHED})
 WINDOW_RECORDS = 1_000
 E = TypeVar("E", bound=Event)
 _LASTING = {
@@ -42,7 +43,7 @@ def status(folder: Path) -> Status:
     acts: dict[Act, None] = {}
     durabilities: set[str] = set()
     rejects = leases = 0
-    sitemaps: list[SitemapRow] = []
+    sitemaps: list[tuple[SitemapRow, str]] = []
     for ref in refs:
         with open_shard(ref) as shard, shard.store.begin() as txn:
             partitions.append(_partition(shard, txn))
@@ -54,7 +55,7 @@ def status(folder: Path) -> Status:
             count_urls(txn, survey)
             look_at_hosts(txn, survey, now_ms)
             leases += txn.count("leases")
-            sitemaps += (row for _, row in Tables(txn).sitemaps.scan())
+            sitemaps += _sitemaps_of(Tables(txn))
             acts |= dict.fromkeys(_acts(shard, txn))
     waiting = sorted(survey.waiting, key=lambda host: (-host.urls, host.host))
     archive_bytes, archive_files = archive_size(folder)
@@ -81,14 +82,24 @@ def status(folder: Path) -> Status:
     )
 
 
-def _sitemaps(rows: list[SitemapRow]) -> SitemapStatus:
-    faulty = [row for row in rows if row.faults]
+def _sitemaps_of(tables: Tables) -> Iterator[tuple[SitemapRow, str]]:
+    """Each sitemap and what is wrong with it: in its contents, or why it was never read."""
+    for key, row in tables.sitemaps.scan():
+        url = tables.urls.get(key)
+        fault = row.fault or (f"{row.faults} faults" if row.faults else "")
+        if not row.read_ms and url is not None and url.state not in WAITING:
+            fault = f"{url.state.value}, {url.reason.value}: {url.reason.doc}"
+        yield row, fault
+
+
+def _sitemaps(found: list[tuple[SitemapRow, str]]) -> SitemapStatus:
+    faulty = [(row.url, fault) for row, fault in found if fault]
     return SitemapStatus(
-        files=len(rows),
-        read=sum(bool(row.read_ms) for row in rows),
-        urls=sum(row.urls for row in rows),
+        files=len(found),
+        read=sum(bool(row.read_ms) for row, _ in found),
+        urls=sum(row.urls for row, _ in found),
         faulty=len(faulty),
-        shown=tuple((row.url, row.fault) for row in faulty[:SITEMAPS_SHOWN]),
+        shown=tuple(faulty[:SITEMAPS_SHOWN]),
     )
 
 

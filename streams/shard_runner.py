@@ -171,6 +171,7 @@ class ShardRunner:
                 isinstance(event, Transition)
                 and event.to_state is State.FETCHED
                 and event.reason is Reason.OK
+                and (event.result is None or event.result.sitemap is None)
             ):
                 self.slots.fetched()
 

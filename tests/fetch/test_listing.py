@@ -6,6 +6,8 @@ import gzip
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frontlog.avro.codec import decode
@@ -13,10 +15,11 @@ from frontlog.avro.enums import Reason, SourceKind
 from frontlog.avro.events import Candidate, Discovery, FetchResult, SitemapFacts
 from frontlog.fetch.files import MemoryFiles
 from frontlog.fetch.http_types import Limits
+from frontlog.fetch.listing import FOREIGN_ORIGINS_MAX
 from frontlog.fetch.parse_job import EVIDENT, NAMED, Job, Parsed, parse
 from frontlog.fetch.pipeline import EVENTS_AT_ONCE
 from frontlog.fetch.records import read_record
-from frontlog.processors.inputs import LINKS_MAX
+from frontlog.processors.inputs import LINKS_MAX, fault, home
 from frontlog.processors.sitemap_entries import ENTRIES_MAX
 from support.misbehaving import Line, Script, always, page
 from support.pipelines import LIMITS, NOW_MS, Rig, one, run
@@ -129,6 +132,36 @@ def test_a_date_to_come_says_nothing() -> None:
     body = b"<urlset><url><loc>http://a.example/1</loc><lastmod>2090-01-01</lastmod></url></urlset>"
     (event,) = events(parse(job(body)))
     assert event.lastmods == ()
+
+
+def test_a_file_speaks_of_a_bounded_number_of_other_sites() -> None:
+    urls = "\n".join(f"http://{name}.example/{n}" for n in range(700) for name in (f"s{n}", "www.a", f"s{n}"))
+    found = parse(job(urls.encode()))
+    origins = {e.origin_key for e in events(found)}
+    assert len(origins) == FOREIGN_ORIGINS_MAX + 1
+    assert "http://www.a.example:80" in origins
+    assert facts(found).cut == 2 * 200
+    assert facts(found).errors[0] == "400 entries of more than 500 origins of other sites"
+
+
+MARKUP = st.sampled_from((
+    b"<urlset>", b"</urlset>", b"<url>", b"</url>", b"<loc>", b"</loc>", b"http://a.example/", b"<sitemapindex>",
+    b"<lastmod>2026-09-21</lastmod>", b"<sitemap>", b"</sitemap>", b"<rss>", b"<channel>", b"<item>", b"<link>", b"&",
+    b"&amp;", b"<![CDATA[", b"]]>", b"<!DOCTYPE x [<!ENTITY y 'z'>]>", b"\n", b"\xff\xfe", b"\x1f\x8b\x08", b"\0", b"]]",
+    b"<?xml version='1.0'?>", b"//",
+))  # fmt: skip
+
+
+@given(st.lists(MARKUP | st.binary(max_size=8), max_size=40).map(b"".join), st.sampled_from((NAMED, EVIDENT)))
+def test_any_bytes_give_events_that_the_door_lets_in(body: bytes, listing: int) -> None:
+    found = parse(job(body, listing=listing))
+    for event in events(found):
+        assert fault(event, 4) == ""
+        assert home(event, 4) is not None
+    if found.sitemap:
+        said = facts(found)
+        assert min(said.urls, said.children, said.cut, said.faults) >= 0
+        assert len(said.errors) <= 20
 
 
 # --- the pipeline ------------------------------------------------------------------------------------------------

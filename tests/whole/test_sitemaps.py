@@ -137,3 +137,22 @@ def test_a_feed_that_a_page_links_to_gives_its_entries(tmp_path: Path) -> None:
         assert crawl(tmp_path / "c", site.url()).end is End.DONE
         assert fetched(tmp_path / "c") == {site.url(), site.url(0, "/feed"), site.url(0, "/new")}
         prove(tmp_path / "c")
+
+
+def test_a_sitemap_on_another_host_speaks_for_the_origin_that_names_it(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    with Site(hosts=2) as site:
+        site.robots(0, f"Sitemap: {site.url(1, '/moved.xml')}\nSitemap: /none.xml\n")
+        site.put(0, "/", page("home"))
+        site.put(0, "/x", page("x"))
+        site.put(1, "/moved.xml", Answer(status=301, headers=(("Location", "/s.xml"),)))
+        site.put(1, "/s.xml", Answer(listing(site.url(0, "/x"), site.url(1, "/y")), type="text/xml"))
+        assert crawl(folder, site.url(), crawl__pages_max=3).end is End.DONE, "sitemaps are no pages"
+        files = {site.url(1, "/moved.xml"), site.url(1, "/s.xml")}
+        assert fetched(folder) == {site.url(), site.url(0, "/x")} | files
+        assert "/robots.txt" in [one.path for one in site.asked(1)], "its own robots.txt is asked first"
+        assert (explain(folder, site.url(1, "/y")).reason) is Reason.OUT_OF_SCOPE
+        found = status(folder).sitemaps
+        assert (found.files, found.read, found.faulty) == (3, 1, 1)
+        assert found.shown == ((site.url(0, "/none.xml"), "GONE, gone: 404 or 410"),)
+        prove(folder)
