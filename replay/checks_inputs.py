@@ -56,7 +56,7 @@ class Causes(Watch):
             if start != before or stop < start:
                 self.fault(batch.place, f"takes {position.topic} from {start} to {stop}; {before} was next")
             held = len(batch.inputs.get(position.topic, ()))
-            if held != stop - start:
+            if held + batch.holes.get(position.topic, 0) != stop - start:
                 self.fault(
                     batch.place,
                     f"takes {position.topic} from {start} to {stop}; the log holds {held} of them",

@@ -19,7 +19,7 @@ class Records(Watch):
     """Filled by the reader: see `frontlog.replay.ledger`."""
 
     name = "records"
-    doc = "every record of every topic is whole (its batch's checksum fits), and offsets follow one another"
+    doc = "every record of every topic is whole (its batch's checksum fits), and no batch between two is missing"
     roles: ClassVar[tuple[Role, ...]] = BOTH
 
 

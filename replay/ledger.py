@@ -5,6 +5,7 @@ follows is read as far as it can be. It merges the topics of decisions by seq, a
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from frontlog.avro.codec import Undecodable, body_of, decode
@@ -52,10 +53,14 @@ class Taken(NamedTuple):
     place: Decision
     inputs: Mapping[str, list[Input]]
     written: Mapping[str, int]
+    holes: Mapping[str, int] = MappingProxyType({})
+    """Offsets within the positions that hold no record, by topic."""
 
 
 class Source:
-    """One topic of a partition, read once from front to back up to `end`."""
+    """One topic of a partition, read once from front to back up to `end`. `holes`: offsets that held no record so far. A
+    log that was made here has none; one from Kafka names its own, where markers of transactions were, and a batch that
+    is missing for another reason can't be read over."""
 
     def __init__(
         self, log: Log, topic: str, partition: int, start: int, end: int, faults: list[Fault]
@@ -65,6 +70,7 @@ class Source:
         self.next_offset = start
         self.end = end
         self._records = log.scan(topic, partition, start) if start < end else iter(())
+        self.holes = 0
         self._faults = faults
 
     def where(self, offset: int) -> str:
@@ -80,9 +86,7 @@ class Source:
             return None
         if record is None or record.offset >= self.end:
             return None
-        if record.offset != self.next_offset:
-            what = f"offsets {self.next_offset} to {record.offset - 1} hold no record"
-            self._faults.append(Fault("records", self.where(self.next_offset), what, 0))
+        self.holes += record.offset - self.next_offset
         self.next_offset = record.offset + 1
         return record
 
@@ -96,6 +100,8 @@ class Inputs:
         self._partition = partition
         self._end = end
         self._faults = faults
+        self.holes = 0
+        """Offsets without a record in what was taken last."""
         self.source = Source(log, topic, partition, 0, end, faults)
 
     def take(self, start: int, stop: int) -> list[Input]:
@@ -103,12 +109,14 @@ class Inputs:
         if start != self.source.next_offset:
             self.source = Source(self._log, self.topic, self._partition, start, self._end, self._faults)
         found: list[Input] = []
+        before = self.source.holes
         while self.source.next_offset < stop and (record := self.source.next()) is not None:
             try:
                 event = decode(record.value)
             except Undecodable:
                 event = None  # the owner refused it; that it did is checked
             found.append(Input(self.topic, record.offset, record.timestamp_ms, record.value, event))
+        self.holes = self.source.holes - before
         return found
 
 
@@ -143,7 +151,8 @@ class Ledger:
                 for p in found.event.positions
                 if p.topic in self._inputs
             }
-            yield Taken(pending, found.event, found, inputs, self._written())
+            holes = {topic: self._inputs[topic].holes for topic in inputs}
+            yield Taken(pending, found.event, found, inputs, self._written(), holes)
             pending = []
         if pending:
             last = pending[-1]

@@ -44,7 +44,7 @@ from frontlog.processors.rejects import reject
 from frontlog.state.head import Head
 from frontlog.state.tables import Tables
 from frontlog.streams import fold
-from frontlog.streams.embedded_log import EmbeddedLogTxn
+from frontlog.streams.log import BatchLog
 from frontlog.streams.records import NewRecord
 from frontlog.streams.topics import OUTBOX, Role, input_topics
 
@@ -123,7 +123,7 @@ class BatchMaker:
     def __init__(
         self,
         tables: Tables,
-        log: EmbeddedLogTxn,
+        log: BatchLog,
         ctx: Context,
         role: Role,
         *,

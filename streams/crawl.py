@@ -12,18 +12,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from frontlog import __version__
 from frontlog.avro.enums import FetchKind
 from frontlog.avro.errors import ConfigError, FrontlogError, StoreFull
-from frontlog.fetch.addresses import parse_networks
-from frontlog.fetch.archive import Archive
 from frontlog.fetch.archive_writer import ArchiveWriter
-from frontlog.fetch.http_types import Limits
 from frontlog.fetch.parser_pool import ParserPool
-from frontlog.fetch.pipeline import Pipeline, Rules
+from frontlog.fetch.pipeline import Pipeline
 from frontlog.fetch.resolver import Resolver
 from frontlog.fetch.transport import Transport
-from frontlog.fetch.warc import warcinfo_fields
 from frontlog.processors.leased import Lease
 from frontlog.state.lmdb_store import MAP_BYTES
 from frontlog.state.owner_lock import OwnerLock
@@ -31,6 +26,7 @@ from frontlog.streams.clock import OwnClock, SystemClock
 from frontlog.streams.crawl_watch import Watch
 from frontlog.streams.embedded import ARCHIVE_FOLDER, EmbeddedHost
 from frontlog.streams.emitter import ShardEmitter
+from frontlog.streams.fetch_side import make_archive, make_rules
 from frontlog.streams.options import Config
 from frontlog.streams.seeds import forget, inputs, keep
 from frontlog.streams.stop import StopSignal
@@ -72,7 +68,11 @@ class _Run:
         self.config = host.config
         self.clock = host.clock
         self.stop = stop
-        self.archive = ArchiveWriter(self._archive())
+        self.archive = ArchiveWriter(
+            make_archive(
+                self.folder / ARCHIVE_FOLDER, self.config, self.clock, crawl=self.folder.resolve().name
+            )
+        )
         self.parsers = ParserPool(
             self.config.options.parse.worker_count(), self.config.options.parse.timeout_ms
         )
@@ -81,31 +81,6 @@ class _Run:
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
         self._idle_since_s: float | None = None
-
-    def _archive(self) -> Archive:
-        options = self.config.options
-        info = warcinfo_fields(
-            software=f"frontlog/{__version__}", user_agent=self.config.user_agent, is_part_of=self.folder.resolve().name,
-            operator=options.identity.contact,
-        )  # fmt: skip
-        return Archive(
-            self.folder / ARCHIVE_FOLDER, info=info, clock=self.clock.now_ms,
-            segment_bytes_max=options.archive.segment_bytes_max, segment_age_ms_max=options.archive.segment_age_ms_max,
-        )  # fmt: skip
-
-    def _rules(self) -> Rules:
-        options, limits = self.config.options, self.config.options.limits
-        return Rules(
-            crawl=self.host.owner,
-            user_agent=self.config.user_agent,
-            limits=Limits(
-                connect_ms=limits.connect_ms, first_byte_ms=limits.first_byte_ms, total_ms=limits.total_ms,
-                header_bytes_max=limits.header_bytes_max, body_bytes_max=limits.body_bytes_max,
-                decoded_bytes_max=limits.decoded_bytes_max, types=options.fetch.types,
-            ),
-            allow=parse_networks(options.fetch.allow_addresses),
-            partitions=self.host.partitions,
-        )  # fmt: skip
 
     async def _open(self) -> None:
         """Open the log. Without room on the disk that waits for some, and says so, as a crawl under way does."""
@@ -127,7 +102,7 @@ class _Run:
         unsubscribe = self.stop.subscribe(lambda _: _threadsafe(loop, woken.set))
         transport = Transport()
         try:
-            rules = self._rules()
+            rules = make_rules(self.config, owner=self.host.owner, partitions=self.host.partitions)
             self.archive.archive.recover()
             await self._open()
             if not seeds and self.host.is_empty():

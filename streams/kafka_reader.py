@@ -125,10 +125,16 @@ class Readers:
         reader = reader or Reader(self._servers, self._client_id)
         try:
             yield reader
-            reader.rest()
+        except GeneratorExit:  # whoever read had enough
+            self._back(reader)
+            raise
         except BaseException:
             reader.close()
             raise
+        self._back(reader)
+
+    def _back(self, reader: Reader) -> None:
+        reader.rest()
         with self._lock:
             self._idle.append(reader)
 

@@ -50,6 +50,16 @@ class OwnLogTxn(LogTxn, Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
 
+class BatchLog(LogTxn, Protocol):
+    """The log of one shard inside the transaction of a batch: see `Log`."""
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]: ...
+
+    def read(
+        self, topic: str, partition: int, offset: int, *, records_max: int = READ_RECORDS_MAX
+    ) -> list[Record]: ...
+
+
 class Log(Protocol):
     def begin(self) -> OwnLogTxn: ...
 

@@ -109,22 +109,7 @@ class Shard:
         head = self.head
         if head.seq == 0:
             return
-        check_clock(self.clock.now_ms(), head.at_ms, self.name)
-        if head.fold_version != FOLD_VERSION:
-            raise Incompatible(
-                f"{self.name}: its tables were folded by version {head.fold_version}, this frontlog folds version "
-                f"{FOLD_VERSION}; run: frontlog replay rebuild DIR NEW"
-            )
-        if head.partitions != self.partitions:
-            raise Incompatible(
-                f"{self.name}: the log has {head.partitions} partitions pinned, {self.partitions} are configured; "
-                "set log.partitions back, or copy the crawl into a new folder"
-            )
-        if head.psl_version != PSL_VERSION:
-            raise Incompatible(
-                f"{self.name}: the log was made with {head.psl_version}, here is {PSL_VERSION}; sites may lie in other "
-                "partitions: install the pinned version"
-            )
+        check_head(head, self.name, self.clock.now_ms(), self.partitions)
         log = self.log.within(txn)
         for topic, following in head.next.items():
             end = log.bounds(topic, self.partition)[1]
@@ -136,17 +121,9 @@ class Shard:
 
     def _start(self, made: BatchMaker) -> None:
         """The first decisions of a new owner."""
-        taken = OwnershipTaken(
-            seq=made.ctx.next_seq(), owner_token=made.ctx.owner_token, after_seq=self.head.seq, owner=self.owner,
-            software=__version__, fold_version=FOLD_VERSION, partitions=self.partitions, psl_version=PSL_VERSION,
-            at_ms=made.ctx.now_ms,
-        )  # fmt: skip
-        made.take([Decided(decisions=[taken])])
-        if self.role is Role.FRONTIER:
-            made.take([partitions_machine.settle_settings(made.tables, made.ctx, self.settings)])
-            made.take_inputs()  # results that the dead process had logged count; with too many, its leases run out
-            if not made.results_wait:
-                made.take(partitions_machine.release_all(made.tables, made.ctx))
+        take_over(made, self.head, self.settings)
+        if self.role is Role.FRONTIER and not made.results_wait:
+            made.take(partitions_machine.release_all(made.tables, made.ctx))
 
     def offer(self, offered: Offered, answer: Answer | None = None) -> bool:
         """Put an input into the queue for the next batch; False when the queue is full.
@@ -304,3 +281,37 @@ class Shard:
 
 def _ordinary(_made: BatchMaker) -> None:
     """A batch that is not the first of an owner has nothing of its own to say."""
+
+
+def check_head(head: heads.Head, name: str, now_ms: int, partitions: int) -> None:
+    """Whether this process can go on from the tables of a shard. Raises ConfigError and Incompatible."""
+    check_clock(now_ms, head.at_ms, name)
+    if head.fold_version != FOLD_VERSION:
+        raise Incompatible(
+            f"{name}: its tables were folded by version {head.fold_version}, this frontlog folds version "
+            f"{FOLD_VERSION}; run: frontlog replay rebuild DIR NEW"
+        )
+    if head.partitions != partitions:
+        raise Incompatible(
+            f"{name}: the log has {head.partitions} partitions pinned, {partitions} are configured; "
+            "set log.partitions back, or copy the crawl into a new folder"
+        )
+    if head.psl_version != PSL_VERSION:
+        raise Incompatible(
+            f"{name}: the log was made with {head.psl_version}, here is {PSL_VERSION}; sites may lie in other "
+            "partitions: install the pinned version"
+        )
+
+
+def take_over(made: BatchMaker, head: heads.Head, settings: Settings) -> None:
+    """The first decisions of a new owner: that it owns, the settings, and what was logged for it by now. Results that a
+    dead process had logged count; with too many of them, its leases run out."""
+    taken = OwnershipTaken(
+        seq=made.ctx.next_seq(), owner_token=made.ctx.owner_token, after_seq=head.seq, owner=made.ctx.owner,
+        software=__version__, fold_version=FOLD_VERSION, partitions=made.ctx.partitions, psl_version=PSL_VERSION,
+        at_ms=made.ctx.now_ms,
+    )  # fmt: skip
+    made.take([Decided(decisions=[taken])])
+    if made.role is Role.FRONTIER:
+        made.take([partitions_machine.settle_settings(made.tables, made.ctx, settings)])
+        made.take_inputs()
