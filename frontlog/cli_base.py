@@ -16,6 +16,7 @@ from frontlog.errors import FrontlogError, from_os_error
 F = TypeVar("F", bound=Callable[..., Any])
 HELP_WIDTH = 100
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH}
+KAFKA = "kafka://"
 TOPICS = tuple(topic.value for topic in Topic)
 
 
@@ -69,6 +70,23 @@ def in_crawl(command: F) -> F:
         type=click.Path(path_type=Path),
         callback=_crawl,
         help="Folder of the crawl.",
+    )(command)
+
+
+def _crawl_anywhere(_ctx: click.Context, _param: click.Parameter, value: str) -> Path | str:
+    return value if value.startswith(KAFKA) else need_crawl(Path(value))
+
+
+def of_crawl(command: F) -> F:
+    """`-C DIR`, or `-C kafka://SERVERS/NAME`: the crawl that a command talks to."""
+    return click.option(
+        "-C",
+        "--crawl",
+        "folder",
+        metavar="DIR",
+        required=True,
+        callback=_crawl_anywhere,
+        help="Folder of the crawl, or kafka://SERVERS/NAME.",
     )(command)
 
 

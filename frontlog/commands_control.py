@@ -17,7 +17,7 @@ import click
 from frontlog import machinery
 from frontlog.avro.enums import ScopeKind
 from frontlog.avro.events import Control
-from frontlog.cli_base import GAP, in_crawl
+from frontlog.cli_base import GAP, of_crawl
 from frontlog.commands_crawl import check_seeds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,9 +108,9 @@ def _act(cmd: str, text: str, done: str) -> click.Command:
 
     @click.command(cmd, help=text)
     @targets
-    @in_crawl
+    @of_crawl
     @said_by
-    def act(folder: Path, reason: str, actor: str, everything: bool, **named: str | None) -> None:
+    def act(folder: Path | str, reason: str, actor: str, everything: bool, **named: str | None) -> None:
         kind, target = _target(named["partition"], named["origin"], named["host"], named["site"], everything)
         made = wish(cmd, kind, target, actor=actor, reason=reason)
         machinery.send(folder, made)
@@ -143,9 +143,9 @@ unblock = _act("unblock", "End a block: its URLs are judged again.", "Unblocked"
     required=True,
     help="Smallest gap between two requests, in seconds; 0 takes it away again.",
 )
-@in_crawl
+@of_crawl
 @said_by
-def slow(host: str, gap: float, folder: Path, reason: str, actor: str) -> None:
+def slow(host: str, gap: float, folder: Path | str, reason: str, actor: str) -> None:
     """Leave a larger gap between requests to a HOST.
 
     It holds for all schemes and ports of the host, together.
@@ -161,9 +161,9 @@ def slow(host: str, gap: float, folder: Path, reason: str, actor: str) -> None:
 
 @click.command("seed")
 @click.argument("urls", metavar="URL...", nargs=-1, required=True)
-@in_crawl
+@of_crawl
 @said_by
-def seed(urls: tuple[str, ...], folder: Path, reason: str, actor: str) -> None:
+def seed(urls: tuple[str, ...], folder: Path | str, reason: str, actor: str) -> None:
     """Give a crawl more URLs to start from.
 
     They widen its scope as its first seeds did.
@@ -177,9 +177,9 @@ def seed(urls: tuple[str, ...], folder: Path, reason: str, actor: str) -> None:
 
 @click.command("recrawl")
 @click.argument("urls", metavar="URL...", nargs=-1, required=True)
-@in_crawl
+@of_crawl
 @said_by
-def recrawl(urls: tuple[str, ...], folder: Path, reason: str, actor: str) -> None:
+def recrawl(urls: tuple[str, ...], folder: Path | str, reason: str, actor: str) -> None:
     """Fetch known URLs again, whatever became of them.
 
     That is done as soon as politeness and policy allow. One that the crawl does not know, or that its policy

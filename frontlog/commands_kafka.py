@@ -2,17 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from frontlog import machinery
-from frontlog.cli_base import json_flag, print_json, print_lines
+from frontlog.cli_base import KAFKA, json_flag, print_json, print_lines
+from frontlog.commands_crawl import given_settings, setting_options
 from frontlog.commands_look import teller
+from frontlog.config import load
 from frontlog.errors import NO, ConfigError
 from frontlog.replay.shapes import Copied
 from frontlog.wording import duration, many
 
-SCHEME = "kafka://"
 PARTITIONS = 64
 _crawl = click.argument("crawl", metavar="kafka://SERVERS/NAME")
 _replication = click.option(
@@ -87,11 +89,11 @@ def log_copy(source: str, target: str, archives: tuple[Path, ...], replication: 
     Partitions, offsets and seqs stay as they are, and the tables are folded from the copy and compared. The
     source is left alone and must not be running; the archive stays where it is. Exit code 1: the digests differ.
     """
-    if source.startswith(SCHEME) == target.startswith(SCHEME):
+    if source.startswith(KAFKA) == target.startswith(KAFKA):
         raise ConfigError("one of FROM and TO must be a folder and the other a kafka://SERVERS/NAME")
     tell, end = teller(as_json)
     try:
-        if target.startswith(SCHEME):
+        if target.startswith(KAFKA):
             copied = machinery.copy_to_kafka(Path(source), target, replication, tell)
         else:
             copied = machinery.copy_from_kafka(source, Path(target), archives, tell)
@@ -115,4 +117,60 @@ def copied_lines(copied: Copied) -> list[str]:
     ]
 
 
-COMMANDS = (topics, log)
+@click.command("worker")
+@_crawl
+@click.option(
+    "--out", "folder", metavar="DIR", required=True, type=click.Path(path_type=Path),
+    help="Folder of this worker alone: its tables, which follow from the log, and the WARC files that it writes.",
+)  # fmt: skip
+@click.option(
+    "--config", "path", metavar="FILE", type=click.Path(path_type=Path), default=None,
+    help="Configuration in TOML; the same for all workers. [default: none]",
+)  # fmt: skip
+@setting_options
+@click.option(
+    "--instance", metavar="NAME", default="",
+    help="A name of this worker that stays: back within 6 s, it has its partitions again and nobody else is disturbed.",
+)  # fmt: skip
+@click.option(
+    "--standbys", metavar="N", type=click.IntRange(0, 10), default=1, show_default=True,
+    help="Workers that keep a warm copy of each partition.",
+)  # fmt: skip
+@click.option(
+    "--web", metavar="HOST:PORT", default="", help="Where Faust's web server listens. [default: nowhere]"
+)
+@click.option(
+    "--loglevel", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True,
+    help="How much Faust tells.",
+)  # fmt: skip
+def worker(
+    crawl: str,
+    folder: Path,
+    path: Path | None,
+    instance: str,
+    standbys: int,
+    web: str,
+    loglevel: str,
+    **given: Any,
+) -> None:
+    """Crawl with others on Kafka until told to stop.
+
+    Each worker owns some partitions, keeps warm copies of others, and fetches for those that it owns. Start as
+    many as you like, with the same configuration; `frontlog seed URL -C kafka://SERVERS/NAME` gives them work.
+    Whatever goes wrong ends the worker, and another takes over: let a supervisor start it again.
+    """
+    config = load(path, given_settings(given))
+    machinery.run_worker(
+        crawl, folder, config, told=lambda text: click.echo(f"worker: {text}", err=True), instance=instance,
+        standbys=standbys, web=_listens(web), loglevel=loglevel,
+    )  # fmt: skip
+
+
+def _listens(web: str) -> tuple[str, int] | None:
+    host, _, port = web.rpartition(":")
+    if web and not (host and port.isdigit()):
+        raise ConfigError(f"--web {web}: write HOST:PORT, such as --web 127.0.0.1:6066")
+    return (host, int(port)) if web else None
+
+
+COMMANDS = (topics, worker, log)

@@ -98,8 +98,14 @@ def checked(wish: Control) -> Control:
         raise ConfigError(str(error)) from error
 
 
-def send(folder: Path, wish: Control) -> None:
-    """Append a wish to the `control` topic of a crawl, running or not."""
+def send(folder: Path | str, wish: Control) -> None:
+    """Append a wish to the `control` topic of a crawl in a folder, running or not, or on Kafka."""
+    if isinstance(folder, str):
+        with _kafka():
+            from frontlog.streams.kafka_control import send as on_kafka
+            from frontlog.streams.kafka_places import parse
+        on_kafka(parse(folder), wish)
+        return
     from frontlog.streams.control import send as job
 
     job(folder, wish)
@@ -155,6 +161,27 @@ def copy_from_kafka(
         from frontlog.streams.kafka_places import parse
 
     return job(parse(crawl), folder, on_progress, archives=archives)
+
+
+def run_worker(
+    crawl: str,
+    folder: Path,
+    config: Config,
+    *,
+    told: Callable[[str], None],
+    instance: str,
+    standbys: int,
+    web: tuple[str, int] | None,
+    loglevel: str,
+) -> None:
+    """Be one of the workers of a crawl on Kafka until told to stop."""
+    with _kafka():
+        from frontlog.streams.kafka_places import parse
+        from frontlog.streams.worker import run_worker as job
+
+    job(
+        parse(crawl), folder, config, told=told, instance=instance, standbys=standbys, web=web, loglevel=loglevel
+    )  # fmt: skip
 
 
 def checker(what: str, allow_addresses: Sequence[str] = ()) -> Check:

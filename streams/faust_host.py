@@ -1,0 +1,219 @@
+"""A worker as a Faust application. All that touches Faust's internals is in this module; tests/kafka/test_faust.py fails
+when they move.
+
+Faust's part: membership of the consumer group, an assignment in which the topics of a shard stay together, actives and
+standbys (declared by tables whose changelog is the decision log), the worker's life cycle and its web server. Ours:
+recovery, in place of Faust's, which waits for ever on a log that ends in a transaction's marker, or is skipped; and all
+records, which our own consumers read. Faust subscribes to the topics for the assignment's sake and fetches none of them:
+they are paused inside its client. At Faust's level they are not, or the client would leave the group.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import faust
+from faust.tables.manager import TableManager
+from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
+from faust.types import TP
+from mode import Service
+
+from frontlog.avro.enums import INPUT_TOPICS, Topic
+from frontlog.avro.errors import ConfigError
+from frontlog.state.store import Store
+from frontlog.streams.kafka_host import KafkaHost, ShardKey
+from frontlog.streams.kafka_places import KafkaCrawl, partitions_of
+from frontlog.streams.topics import Role
+
+TOGETHER: dict[Role, tuple[Topic, tuple[Topic, ...]]] = {
+    Role.FRONTIER: (Topic.TRANSITIONS, INPUT_TOPICS),
+    Role.CONTENT: (Topic.DOCUMENTS, (Topic.CANDIDATES,)),
+}
+"""Of each role: the topic that stands for its tables (Faust's changelog), and the inputs that go with it."""
+SESSION_S = 6.0
+HEARTBEAT_S = 1.5
+REBALANCE_S = 20.0
+NEVER_S = 1e9
+_LOOK_S = 0.02
+
+
+class LogRecovery(Recovery):
+    """In place of Faust's recovery: the host owns and follows what was assigned, and folds it from the log."""
+
+    @Service.task
+    async def _slurp_changelogs(self) -> None:
+        """Nothing: our own consumers read the log."""
+
+    @Service.task
+    async def _publish_stats(self) -> None:
+        """Nothing is recovered here that Faust could count."""
+
+    @Service.task
+    async def _restart_recovery(self) -> None:
+        app, loose = cast("LogApp", self.app), cast("Any", self)
+        while not self.should_stop:
+            if await loose.wait_for_stopped(self.signal_recovery_start):
+                return
+            self.signal_recovery_start.clear()
+            try:
+                await self._assign(app)
+            except RebalanceAgain:
+                continue
+            except ServiceStopped:
+                return
+            except Exception as exc:
+                app.host.fail(exc)
+                return
+
+    async def _assign(self, app: "LogApp") -> None:
+        epoch, consumer = app.epoch, cast("Any", app.consumer)
+        loose = cast("Any", self)
+        actives, standbys = app.assigned()
+        inner = consumer._thread._consumer
+        ours = [tp for tp in inner.assignment() if tp.topic in app.data_topics]
+        inner.pause(*ours)
+        await app.host.revoke()
+        await app.host.assign(actives, standbys)
+        while app.epoch == epoch and not app.host.ready():
+            await loose._wait(asyncio.sleep(_LOOK_S))
+        if app.epoch != epoch:
+            return
+        await cast("Any", app).on_rebalance_complete.send()
+        if consumer.assignment():  # empty when there are more workers than shards
+            consumer.resume_partitions(consumer.assignment())
+            await loose._wait(consumer.perform_seek(), timeout=app.conf.broker_request_timeout)
+        self.completed.set()
+        app.flow_control.resume()
+        consumer.resume_flow()
+        await cast("Any", app)._fetcher.maybe_start()
+        self.tables.on_actives_ready()
+        self.tables.on_standbys_ready()
+        app.on_rebalance_end()
+        app.told(f"owns {_names(actives)}; stands by for {_names(standbys)}")
+
+
+class LogTableManager(TableManager):
+    """Faust's, with our recovery."""
+
+    @property
+    def recovery(self) -> Recovery:
+        if self._recovery is None:
+            loose = cast("Any", self)
+            self._recovery = LogRecovery(self.app, loose, beacon=loose.beacon, loop=self.loop)
+        return self._recovery
+
+
+class LogApp(faust.App):
+    """The application. `host` owns and follows; `epoch` counts the times that everything was revoked."""
+
+    host: KafkaHost
+    crawl: KafkaCrawl
+    told: Callable[[str], None]
+    data_topics: frozenset[str] = frozenset()
+    epoch: int = 0
+
+    def shard_stores(self) -> list[Store]:
+        """The stores of the shards that are owned here, for tables of `lmdb://`."""
+        return [runner.shard.store for runner in self.host.runners.values() if runner.ready.is_set()]
+
+    def assigned(self) -> tuple[list[ShardKey], list[ShardKey]]:
+        """What Faust has given this worker: (to own, to follow). Raises ConfigError when a shard's topics were torn."""
+        assignor = self.assignor
+        actives = {tp for tp in assignor.assigned_actives() if tp.topic in self.data_topics}
+        owned: list[ShardKey] = []
+        followed: list[ShardKey] = []
+        for role, (changelog, inputs) in TOGETHER.items():
+            by_topic = {
+                topic: {tp.partition for tp in actives if tp.topic == self.crawl.prefix + topic}
+                for topic in (changelog, *inputs)
+            }
+            mine = by_topic[changelog]
+            if any(numbers != mine for numbers in by_topic.values()):
+                raise ConfigError(
+                    f"{self.crawl}: topics of one shard were given to different workers: "
+                    f"{ {str(topic): sorted(numbers) for topic, numbers in by_topic.items()} }; "
+                    f"their numbers of partitions differ: frontlog topics check {self.crawl}"
+                )
+            owned += [(role, number) for number in sorted(mine)]
+            warm = {
+                tp.partition
+                for tp in assignor.assigned_standbys()
+                if tp.topic == self.crawl.prefix + changelog
+            }
+            followed += [(role, number) for number in sorted(warm - mine)]
+        return owned, followed
+
+    async def stop(self) -> None:
+        """End in good order: the shards first, so that others may have them at once."""
+        if not self.should_stop:
+            await self.host.close()
+        await super().stop()
+
+
+def make_app(
+    crawl: KafkaCrawl,
+    host: KafkaHost,
+    *,
+    told: Callable[[str], None],
+    instance: str = "",
+    standbys: int = 1,
+    web: tuple[str, int] | None = None,
+) -> LogApp:
+    """The application of a worker. `instance`: a name that stays, for static membership: a worker that is back within the
+    session moves nothing. `web`: where its web server listens."""
+    made = LogApp(
+        crawl.group,
+        broker=f"kafka://{crawl.servers.replace(',', ';')}",
+        version=1,
+        store="lmdb://",
+        TableManager=LogTableManager,
+        topic_partitions=host.partitions,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        key_serializer="raw",
+        value_serializer="raw",
+        table_standby_replicas=standbys,
+        datadir=str(host.ground.folder.parent / "faust"),
+        processing_guarantee="at_least_once",
+        stream_wait_empty=False,
+        consumer_group_instance_id=instance or None,
+        broker_session_timeout=SESSION_S,
+        broker_heartbeat_interval=HEARTBEAT_S,
+        broker_rebalance_timeout=REBALANCE_S,
+        broker_request_timeout=30.0,
+        # Faust watches how its own streams get on, and knows nothing of the runners.
+        stream_processing_timeout=NEVER_S,
+        broker_commit_livelock_soft_timeout=NEVER_S,
+        web_enabled=web is not None,
+        web_bind=web[0] if web else "127.0.0.1",
+        web_port=web[1] if web else 6066,
+    )
+    made.host, made.crawl, made.told = host, crawl, told
+    made.data_topics = frozenset(
+        crawl.prefix + topic for changelog, inputs in TOGETHER.values() for topic in (changelog, *inputs)
+    )
+    loose = cast("Any", made)
+    for role, (changelog, inputs) in TOGETHER.items():
+        loose.Table(
+            role.value, partitions=partitions_of(changelog, host.partitions), key_type=bytes, value_type=bytes,
+            changelog_topic=loose.topic(crawl.prefix + changelog, acks=False),
+        )  # fmt: skip
+        loose.agent(loose.topic(*[crawl.prefix + topic for topic in inputs]), name=role.value)(_subscribe)
+    loose.on_partitions_revoked.connect(_revoked)
+    return made
+
+
+async def _subscribe(stream: Any) -> None:
+    """Holds the subscription; our own consumers read these topics."""
+    async for _ in stream:
+        raise AssertionError("Faust fetched an input")
+
+
+async def _revoked(app: LogApp, _revoked: set[TP], **_: Any) -> None:
+    """Everything is revoked at each rebalance; the group goes on when the shards are free."""
+    app.epoch += 1
+    await app.host.revoke()
+
+
+def _names(shards: list[ShardKey]) -> str:
+    return ", ".join(f"{role.value}-{number}" for role, number in shards) or "nothing"
