@@ -3,8 +3,9 @@
 Rules. One request at a time to a host and to an address. After a request the host rests for the largest of the
 smallest gap, ten times the response time, its Crawl-delay and an operator's gap. 429 and 503 make the whole host
 wait for Retry-After, or for a back-off that doubles. Failures of the host double the back-off too, and ten in a row
-give it a day of rest. Every function takes a clock and gives the next one; nothing else decides about time, and no
-request's end brings a turn forward that was given before it.
+give it a day of rest; a request that failed has no response time, so the last one that is known counts on. Every
+function takes a clock and gives the next one; nothing else decides about time, and no request's end brings a turn
+forward that was given before it.
 
 Hosts of one address share its slot and its rest, which is that of the machine: the smallest gap or ten times the
 response time. What one host asks for itself (Crawl-delay, Retry-After, an operator's gap) keeps no other waiting.
@@ -68,8 +69,10 @@ def ended(clock: HostClock, rules: Politeness, result: FetchResult, now_ms: int)
     if result.reason in NO_REQUEST or not result.address:
         return freed
     end_ms = min(max(result.ended_ms, result.started_ms + result.total_ms), now_ms)
-    gap = gap_ms(clock, rules, result.total_ms)
     reason = result.reason
+    # "request sent to last byte": of a failure there is no last byte, and the time it took is our limit, not the host's
+    response_ms = clock.response_ms if reason in HOST_FAILURES else result.total_ms
+    gap = gap_ms(clock, rules, response_ms)
     if result.status in (429, 503):
         asked = retry_after_ms(result.retry_after, end_ms, rules.retry_after_ms_max)
         backoff = min(2 * max(clock.backoff_ms, gap), rules.backoff_ms_max)
@@ -86,8 +89,8 @@ def ended(clock: HostClock, rules: Politeness, result: FetchResult, now_ms: int)
         gap_ms=gap,
         backoff_ms=backoff,
         failures=0 if failures >= rules.host_failures_max else failures,
-        response_ms=result.total_ms,
-        address_next_ms=max(freed.address_next_ms, end_ms + address_gap_ms(rules, result.total_ms)),
+        response_ms=response_ms,
+        address_next_ms=max(freed.address_next_ms, end_ms + address_gap_ms(rules, response_ms)),
     )
 
 

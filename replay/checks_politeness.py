@@ -98,6 +98,11 @@ def rest_ms(rules: Rules, response_ms: int) -> int:
     return max(rules.gap_ms_min, min(int(rules.gap_factor * response_ms), rules.backoff_ms_max))
 
 
+def response_of(result: FetchResult, before_ms: int) -> int:
+    """The response time after a request: its own from the request to the last byte, or the one before if it failed."""
+    return before_ms if result.reason in HOST_FAILURES else result.total_ms
+
+
 def gap_of(rules: Rules, crawl_delay_ms: int, host: Host, response_ms: int) -> int:
     """The rest of a host after a request: its machine's, a Crawl-delay, an operator's gap."""
     return max(
@@ -167,11 +172,13 @@ class Gaps(Visit):
         self._answer = (
             (offset, host, replace(pace), result, end_ms) if lease.kind is FetchKind.ROBOTS else None
         )
-        self._ended(pace, result, end_ms, gap_of(self.book.rules, self._delay(host), host, result.total_ms))
+        self._ended(pace, result, end_ms, host, self._delay(host))
 
-    def _ended(self, pace: _Pace, result: FetchResult, end_ms: int, gap: int) -> None:
+    def _ended(self, pace: _Pace, result: FetchResult, end_ms: int, host: Host, crawl_delay_ms: int) -> None:
         """What a request means for the next one."""
         rules = self.book.rules
+        response_ms = response_of(result, pace.response_ms)
+        gap = gap_of(rules, crawl_delay_ms, host, response_ms)
         wait, why = gap, f"a gap of {gap} ms"
         if result.status in SLOW_DOWN:
             pace.backoff_ms = min(2 * max(pace.backoff_ms, gap), rules.backoff_ms_max)
@@ -187,7 +194,7 @@ class Gaps(Visit):
             why = f"{wait} ms after failing by {result.reason}"
         else:
             pace.backoff_ms = pace.failures = 0
-        pace.end_ms, pace.gap_ms, pace.response_ms = end_ms, gap, result.total_ms
+        pace.end_ms, pace.gap_ms, pace.response_ms = end_ms, gap, response_ms
         pace.wait(end_ms + wait, why)
 
     def lapsed(self, host: Host, lease: Lease) -> None:
@@ -206,7 +213,7 @@ class Gaps(Visit):
         if answer is not None and answer[1] is host and answer[0] == event.cause_offset:
             _, _, before, result, end_ms = answer
             pace = self._paces[host.name] = before
-            self._ended(pace, result, end_ms, gap_of(rules, delay, host, result.total_ms))
+            self._ended(pace, result, end_ms, host, delay)
         elif delay > self._delay(host) and pace.end_ms:
             delay = min(delay, rules.crawl_delay_ms_max)
             pace.wait(pace.end_ms + delay, f"a Crawl-delay of {delay} ms")
@@ -292,8 +299,9 @@ class Addresses(Visit):
             self.fault(
                 decision, f"{result.requested} was asked of {result.address}, claimed for {lease.address}"
             )
-        self._responses[host.name] = result.total_ms
-        self._rest(result.address, end_ms + rest_ms(self.book.rules, result.total_ms))
+        response_ms = response_of(result, self._responses.get(host.name, 0))
+        self._responses[host.name] = response_ms
+        self._rest(result.address, end_ms + rest_ms(self.book.rules, response_ms))
 
     def lapsed(self, host: Host, lease: Lease) -> None:
         rest = rest_ms(self.book.rules, self._responses.get(host.name, 0))

@@ -101,6 +101,15 @@ def test_ten_failures_of_the_host_give_it_a_day(reason: Reason) -> None:
     assert (clock.failures, clock.next_eligible_ms) == (0, NOW_MS + 1 + DAY)
 
 
+def test_a_failure_doubles_the_gap_in_force_however_long_it_took() -> None:
+    """DESIGN §6: a response time ends with the last byte, and a failure has none."""
+    first = after(replace(CLOCK, response_ms=300), result(R.TIMEOUT, total_ms=60_000))
+    assert first.next_eligible_ms == NOW_MS + 60_000 + 2 * 3_000
+    second = after(first, result(R.CONNECTION_RESET, total_ms=30_000))
+    assert (second.backoff_ms, second.response_ms) == (4 * 3_000, 300)
+    assert first.address_next_ms == NOW_MS + 60_000 + 3_000
+
+
 def test_an_answer_ends_the_row_of_failures() -> None:
     clock = after(replace(CLOCK, failures=9, backoff_ms=HOUR), result(status=404))
     assert (clock.failures, clock.backoff_ms) == (0, 0)

@@ -130,7 +130,8 @@ def retry_after_is_kept(at: Asked) -> str | None:
     if last is None or not at.served.ours or last.attempt not in at.ledger.accepted:
         return None
     result, rules = at.ledger.accepted[last.attempt], at.settings.politeness
-    base_ms = max(rules.gap_ms_min, int(rules.gap_factor * result.total_ms) if result.address else 0)
+    timed_ms = result.total_ms if result.address and result.reason not in HOST_FAILURES else 0
+    base_ms = max(rules.gap_ms_min, int(rules.gap_factor * timed_ms))
     if result.status in (429, 503):
         meant_ms = last.answer.retry_ms
         if last.answer.retry_at_s is not None and last.ended_s is not None:
@@ -154,7 +155,8 @@ def _rest_ms(at: Asked, last: Served) -> float:
     assert last.ended_s is not None
     rules = at.settings.politeness
     response_ms = max(0.0, (last.ended_s - last.sent_s) * 1_000) if last.sent_s else 0.0
-    if last.attempt not in at.ledger.accepted:
+    result = at.ledger.accepted.get(last.attempt)
+    if result is None or result.reason in HOST_FAILURES:
         response_ms = 0.0
     return max(rules.gap_ms_min, min(int(rules.gap_factor * int(response_ms)), rules.backoff_ms_max))
 
