@@ -9,17 +9,22 @@ they are paused inside its client. At Faust's level they are not, or the client 
 """
 
 import asyncio
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, MutableMapping
 from typing import Any, cast
 
 import faust
+from faust.assignor import partition_assignor
+from faust.assignor.client_assignment import CopartitionedAssignment
+from faust.assignor.copartitioned_assignor import CopartitionedAssignor
 from faust.tables.manager import TableManager
 from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
 from faust.types import TP
 from mode import Service
 
 from frontlog.avro.enums import INPUT_TOPICS, Topic
-from frontlog.avro.errors import ConfigError
+from frontlog.avro.errors import ConfigError, Retriable
 from frontlog.state.store import Store
 from frontlog.streams.kafka_host import KafkaHost, ShardKey
 from frontlog.streams.kafka_places import KafkaCrawl, partitions_of
@@ -89,6 +94,7 @@ class LogRecovery(Recovery):
         self.tables.on_actives_ready()
         self.tables.on_standbys_ready()
         app.on_rebalance_end()
+        app.need_all_owned()
         app.told(f"owns {_names(actives)}; stands by for {_names(standbys)}")
 
 
@@ -101,6 +107,27 @@ class LogTableManager(TableManager):
             loose = cast("Any", self)
             self._recovery = LogRecovery(self.app, loose, beacon=loose.beacon, loop=self.loop)
         return self._recovery
+
+
+class EvenAssignor(CopartitionedAssignor):
+    """Spreads partitions evenly, 2/1/1 where Faust's gives 2/2/0, and moves no more than that takes."""
+
+    def get_assignment(self) -> MutableMapping[str, CopartitionedAssignment]:
+        least, more = divmod(self.num_partitions, self._num_clients)
+        everyone = list(self._client_assignments.values())
+        for rank, one in enumerate(sorted(everyone, key=lambda one: -len(one.actives))):
+            one.unassign_extras(least + (rank < more), self.replicas)
+        self._unassign_overassigned(active=True)
+        for partition in self._get_unassigned(active=True):
+            full = sum(len(one.actives) > least for one in everyone) >= more
+            roomy = [one for one in everyone if len(one.actives) < least + (not full)]
+            warm = [one for one in roomy if one.partition_assigned(partition, active=False)]
+            chosen = min(warm or roomy, key=lambda one: len(one.actives))
+            if warm:
+                chosen.unassign_partition(partition, active=False)
+            chosen.assign_partition(partition, active=True)
+        self._assign(active=False)
+        return self._client_assignments
 
 
 class LogApp(faust.App):
@@ -143,6 +170,20 @@ class LogApp(faust.App):
             followed += [(role, number) for number in sorted(warm - mine)]
         return owned, followed
 
+    def need_all_owned(self) -> None:
+        """Whether the group's leader gave every shard to somebody. When it looked while a broker was starting, topics were
+        missing for it, and it would not look again for minutes. Raises Retriable."""
+        given: dict[str, dict[str, list[int]]] = cast("Any", self.assignor).changelog_distribution
+        for role, (changelog, _) in TOGETHER.items():
+            topic = self.crawl.prefix + changelog
+            owned = {number for topics in given.values() for number in topics.get(topic, ())}
+            missing = set(range(partitions_of(changelog, self.host.partitions))) - owned
+            if missing:
+                raise Retriable(
+                    f"{self.crawl}: nobody was given {_names([(role, number) for number in sorted(missing)])}, since Kafka "
+                    "was only starting"
+                )
+
     async def stop(self) -> None:
         """End in good order: the shards first, so that others may have them at once."""
         if not self.should_stop:
@@ -166,6 +207,7 @@ def make_app(
         broker=f"kafka://{crawl.servers.replace(',', ';')}",
         version=1,
         store="lmdb://",
+        canonical_url=f"http://{socket.gethostname()}/{os.getpid()}",  # one for each worker: what it has goes by it
         TableManager=LogTableManager,
         topic_partitions=host.partitions,
         topic_allow_declare=False,
@@ -192,6 +234,7 @@ def make_app(
     made.data_topics = frozenset(
         crawl.prefix + topic for changelog, inputs in TOGETHER.values() for topic in (changelog, *inputs)
     )
+    cast("Any", partition_assignor).CopartitionedAssignor = EvenAssignor
     loose = cast("Any", made)
     for role, (changelog, inputs) in TOGETHER.items():
         loose.Table(

@@ -12,7 +12,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from frontlog.avro.errors import Retriable
+from frontlog.avro.errors import ConfigError, Retriable
 from frontlog.streams.kafka_client import CALL_S_MAX, END_OF_PARTITION, consumer, of_kafka
 from frontlog.streams.records import Headers, Record
 
@@ -40,8 +40,9 @@ class Reader:
                 found = self._consumer.get_watermark_offsets(where, timeout=CALL_S_MAX)
             except KafkaException as exc:
                 error = of_kafka(exc, f"looking up the ends of {topic}/{partition}")
-                if isinstance(error, Retriable) and time.monotonic() < until:
-                    time.sleep(_LEADER_PAUSE_S)  # a topic that was just made, or a leader that moves
+                # A topic that was just made, a leader that moves, a broker that is starting and knows no topic yet.
+                if isinstance(error, Retriable | ConfigError) and time.monotonic() < until:
+                    time.sleep(_LEADER_PAUSE_S)
                     continue
                 raise error from exc
             if not found:  # the library's word for a time-out is None, whatever its types say

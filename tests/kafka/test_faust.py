@@ -9,12 +9,13 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 import pytest
+from faust.assignor.client_assignment import CopartitionedAssignment
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 
-from frontlog.streams.faust_host import LogRecovery, LogTableManager
+from frontlog.streams.faust_host import EvenAssignor, LogRecovery, LogTableManager
 from frontlog.streams.faust_store import LmdbStore
 
 RECOVERY: Any = Recovery
@@ -58,3 +59,33 @@ def test_the_store_is_found_by_its_name() -> None:
     (found,) = entry_points(group="faust.stores", name="lmdb")
     assert found.load() is LmdbStore
     assert not getattr(LmdbStore, "__abstractmethods__", None)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "members", "joined", "wanted"),
+    [
+        (4, 3, 3, [2, 1, 1]),
+        (8, 5, 5, [2, 2, 2, 1, 1]),
+        (64, 8, 9, [8] + [7] * 8),
+        (4, 2, 6, [1, 1, 1, 1, 0, 0]),
+        (1, 1, 2, [1, 0]),
+    ],
+)
+def test_partitions_are_spread_evenly(partitions: int, members: int, joined: int, wanted: list[int]) -> None:
+    def spread(given: dict[str, CopartitionedAssignment]) -> dict[str, CopartitionedAssignment]:
+        made = EvenAssignor({"t"}, given, partitions, 1)
+        return dict(made.get_assignment())
+
+    def empty() -> CopartitionedAssignment:
+        return CopartitionedAssignment(topics={"t"})
+
+    first = spread({str(n): empty() for n in range(members)})
+    before = {name: set(one.actives) for name, one in first.items()}
+    after = spread(first | {str(n): empty() for n in range(members, joined)})
+    assert sorted((len(one.actives) for one in after.values()), reverse=True) == wanted
+    assert set().union(*(one.actives for one in after.values())) == set(range(partitions))
+    moved = sum(len(before[name] - after[name].actives) for name in before)
+    assert moved == sum(len(after[str(n)].actives) for n in range(members, joined))
+    if joined > 1:
+        assert all(len(one.standbys & one.actives) == 0 for one in after.values())
+        assert set().union(*(one.standbys for one in after.values())) == set(range(partitions))

@@ -54,7 +54,8 @@ def test_writers_of_other_names_leave_each_other_alone(crawl: KafkaCrawl) -> Non
     assert put(first, "control", 1) < put(second, "control", 1) < put(first, "control", 1)
 
 
-def test_what_is_not_there_is_named(crawl: KafkaCrawl) -> None:
+def test_what_is_not_there_is_named(crawl: KafkaCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frontlog.streams.kafka_reader.LEADER_S_MAX", 0.0)
     with pytest.raises(ConfigError, match="topics create"):
         KafkaLog(crawl.servers, ["discoveries"], prefix="nobody.").bounds("discoveries", 0)
     with pytest.raises(ConfigError, match="control/7"):

@@ -124,18 +124,30 @@ def _crash() -> None:
     chance = random.Random(os.getpid())
     publish = kafka_shard.KafkaShard._publish  # pyright: ignore[reportPrivateUsage]
 
-    async def crashing(self: kafka_shard.KafkaShard, appended: Any) -> dict[str, int]:
+    async def crashing(self: Any, appended: Any) -> dict[str, int]:
         fate = chance.random() / CRASHES_PER_BATCH
-        if fate < 0.3:
-            producer = self._producer  # pyright: ignore[reportPrivateUsage]
-            assert producer is not None
-            producer.commit_transaction = lambda *_: os._exit(137)  # type: ignore[method-assign]
+        if fate < 0.5:
+            self._producer = _Dying(self._producer)
         ends = await publish(self, appended)
         if fate < 1:
             os._exit(137)
         return ends
 
     kafka_shard.KafkaShard._publish = crashing  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+
+
+class _Dying:
+    """A producer that sends, and ends the process in place of committing."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def commit_transaction(self, seconds: float) -> None:
+        self._inner.flush(seconds)
+        os._exit(137)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 if __name__ == "__main__":
