@@ -38,6 +38,7 @@ TOGETHER: dict[Role, tuple[Topic, tuple[Topic, ...]]] = {
 SESSION_S = 6.0
 HEARTBEAT_S = 1.5
 REBALANCE_S = 20.0
+PUBLISH_S = 1.0
 NEVER_S = 1e9
 _LOOK_S = 0.02
 
@@ -243,6 +244,11 @@ def make_app(
         )  # fmt: skip
         loose.agent(loose.topic(*[crawl.prefix + topic for topic in inputs]), name=role.value)(_subscribe)
     loose.on_partitions_revoked.connect(_revoked)
+
+    async def publish() -> None:
+        await _publish_positions(made)
+
+    loose.timer(PUBLISH_S, name="positions")(publish)
     return made
 
 
@@ -250,6 +256,18 @@ async def _subscribe(stream: Any) -> None:
     """Holds the subscription; our own consumers read these topics."""
     async for _ in stream:
         raise AssertionError("Faust fetched an input")
+
+
+async def _publish_positions(app: LogApp) -> None:
+    """Tell the group how far inputs were decided, so that Kafka's tools show the lag. It is never read back."""
+    at = {TP(topic, partition): offset for (topic, partition), offset in app.host.positions().items()}
+    epoch, loose = app.epoch, cast("Any", app)
+    if at and not loose.rebalancing:
+        try:
+            await loose.consumer._thread.commit(at)
+        except Exception as exc:  # a rebalance came in between: told again in a second
+            if app.epoch == epoch and not loose.rebalancing:
+                app.told(f"the group was not told its positions: {exc}")
 
 
 async def _revoked(app: LogApp, _revoked: set[TP], **_: Any) -> None:

@@ -152,6 +152,15 @@ class KafkaHost:
             found |= {name: (True, head) for name, head in self.standbys.heads.items()}
         return found
 
+    def positions(self) -> dict[tuple[str, int], int]:
+        """How far the inputs of each shard that is owned here were decided: (topic, partition) → next offset."""
+        return {
+            (self.log.full_name(topic), runner.shard.partition): offset
+            for runner in self.runners.values()
+            if runner.ready.is_set()
+            for topic, offset in runner.head.positions.items()
+        }
+
     def _begin(self, leases: list[Lease]) -> None:
         """Start fetching; called once the log has the leases."""
         for lease in leases:

@@ -34,6 +34,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from msgspec.structs import replace
 
+from frontlog.avro.codec import FRAME_BYTES, MARKER, decode
 from frontlog.avro.enums import Topic
 from frontlog.avro.errors import Corrupt, MapFull, Retriable
 from frontlog.processors.context import Context
@@ -66,6 +67,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 OPEN_FILE = "open"
 """Stands in the folder of a store that is in use, and names the boot of the machine."""
 TOPICS_KEY = b"topics"
+CONSUMED = frozenset({Topic.FETCHED.value, Topic.REMOVED.value})
+"""What others consume."""
 
 
 class Ground(NamedTuple):
@@ -81,6 +84,17 @@ class Ground(NamedTuple):
     owner: str
     settings: Settings
     pool: Executor
+
+
+def with_headers(record: NewRecord) -> NewRecord:
+    """An output with what a consumer may want before it decodes: docs/consume.md."""
+    event = decode(record.value)
+    headers = (
+        ("event_id", getattr(event, "event_id", "").encode()),
+        ("type", type(event).__name__.encode()),
+        ("schema", record.value[len(MARKER) : FRAME_BYTES].hex().encode()),
+    )
+    return record._replace(headers=headers)
 
 
 def open_store(folder: Path) -> LmdbStore:
@@ -260,7 +274,8 @@ class KafkaShard:
     def _target(self, topic: str, record: NewRecord) -> tuple[str, int, NewRecord]:
         """Where a record goes: its place in Kafka, or for an input of another shard, that one's."""
         if topic != OUTBOX:
-            return self.ground.log.full_name(topic), self.log.place(topic, self.partition), record
+            new = with_headers(record) if topic in CONSUMED else record
+            return self.ground.log.full_name(topic), self.log.place(topic, self.partition), new
         target, _, number = dict(record.headers)["to"].decode().rpartition("/")
         # A partition that there is none of: the first passes it on, or rejects it.
         where = int(number) if int(number) < self.ground.partitions else 0

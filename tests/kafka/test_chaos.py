@@ -32,7 +32,7 @@ def test_nothing_is_wrong_after_every_trouble(kafka: Broker, tmp_path: Path) -> 
     seed = random.randrange(1 << 16)
     print(f"seed {seed}")
     with Site(hosts=HOSTS) as site:
-        wanted = fill(site, int(250 + 400 * MINUTES))
+        wanted = fill(site, int(200 + 400 * MINUTES))
         chaos = Chaos(kafka, crawl, tmp_path, seed, {"politeness.gap_ms_min": GAP_MS, "scope.mode": "host"})
 
         def done() -> bool:

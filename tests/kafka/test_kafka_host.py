@@ -7,9 +7,13 @@ import asyncio
 import json
 from pathlib import Path
 
+from frontlog.avro.codec import decode
+from frontlog.avro.enums import Topic
+from frontlog.avro.events import Fetched
 from frontlog.streams.kafka_emitter import KafkaEmitter
 from frontlog.streams.kafka_host import KafkaHost, ShardKey
-from frontlog.streams.kafka_places import KafkaCrawl
+from frontlog.streams.kafka_log import KafkaLog
+from frontlog.streams.kafka_places import TOPICS, KafkaCrawl
 from frontlog.streams.kafka_topics import create
 from frontlog.streams.seeds import inputs
 from frontlog.streams.topics import Role
@@ -70,3 +74,13 @@ def test_a_crawl_on_kafka_is_one_that_verifies(kafka: Broker, tmp_path: Path) ->
         verified = here("verify", tmp_path / "back")
         assert verified.exit_code == 0, verified.output
         assert_polite(site)
+    log = KafkaLog(crawl.servers, TOPICS, prefix=crawl.prefix)
+    outputs = [record for number in range(PARTITIONS) for record in log.scan(Topic.FETCHED, number, 0)]
+    log.close()
+    assert len(outputs) == len(wanted)
+    for record in outputs:
+        event, headers = decode(record.value), dict(record.headers)
+        assert isinstance(event, Fetched)
+        assert headers == {
+            "event_id": event.event_id.encode(), "type": b"Fetched", "schema": record.value[2:10].hex().encode(),
+        }  # fmt: skip

@@ -21,7 +21,7 @@ from support.workers import Worker
 
 STOPPED_S = 9.0
 """Longer than a session: the group takes a stopped worker for dead."""
-REST_S = 4.0
+REST_S = 3.0
 MISPLACED = 10_000
 
 
@@ -100,7 +100,7 @@ class Chaos:
         self.story.append(f"crash {name}")
         self.workers[name].kill()
         self.start(name, crash=True)
-        self.rest(4 * REST_S)
+        self.rest(5 * REST_S)
         self.workers[name].kill()
         self.start(name)
 
@@ -115,7 +115,7 @@ class Chaos:
         """A third worker comes and goes."""
         self.story.append("join")
         self.start("third")
-        self.rest(3 * REST_S)
+        self.rest(4 * REST_S)
         third = self.workers.pop("third")
         third.send(signal.SIGTERM)
         third.wait(40)

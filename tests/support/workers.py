@@ -94,7 +94,8 @@ class Worker:
 def prove(crawl: KafkaCrawl, folders: Iterable[Path], copy: Path) -> None:
     """Copy a crawl whose workers have ended, verify it, and hold the tables of every worker against it."""
     folders = list(folders)
-    archives = [word for folder in folders for word in ("--archive", folder / "archive")]
+    held = [path for folder in folders if (path := folder / "archive").is_dir()]
+    archives = [word for path in held for word in ("--archive", path)]
     copied = here("log", "copy", *archives, str(crawl), copy)
     assert copied.exit_code == 0, copied.output
     verified = here("verify", copy)
