@@ -127,6 +127,27 @@ class PolicyAct(Documented):
     PAUSE = "pause", "nothing of the scope is claimed for now; no URL changes its state"
     RESUME = "resume", "takes a pause away"
     SLOW = "slow", "a smallest gap between requests to a host"
+    READMIT = "readmit", "rules of traps that do not hold for a host; those that it does not name hold again"
+
+
+class RuleName(Documented):
+    """A rule that may merge URLs of an origin further than the standards do (`processors/url_rules.py`)."""
+
+    TRACKING_PARAMS = "tracking_params", "a parameter that only tells where a visitor came from is dropped"
+    IGNORED_PARAMS = "ignored_params", "a parameter that does not change the answer is dropped"
+    QUERY_ORDER = "query_order", "parameters are sorted, since their order says nothing"
+    SLASH = "slash", "one of the two forms with and without a slash at the end stands for both"
+    SCHEME = "scheme", "one of http and https stands for both"
+    CANONICAL = "canonical", "rel=canonical of a page, where the text of both pages is the same"
+
+
+class RuleAct(Documented):
+    """What became of a rule at an origin."""
+
+    PROPOSED = "proposed", "evidence speaks for it, not enough to apply it"
+    APPLIED = "applied", "it is in force"
+    REFUSED = "refused", "an operator does not want it: it is not in force and no evidence brings it back"
+    WITHDRAWN = "withdrawn", "it is not in force; new evidence may bring it back"
 
 
 class RobotsState(Documented):
@@ -171,7 +192,7 @@ class Reason(Documented):
     # gates (seed 000, chapter 6)
     BAD_SCHEME = "bad_scheme", "not http or https"
     BLOCKED_NETWORK = "blocked_network", "an address of the host is not public unicast"
-    OUT_OF_SCOPE = "out_of_scope", "outside the seeds' scope, the patterns, the depth or a budget"
+    OUT_OF_SCOPE = "out_of_scope", "outside the seeds' scope, the patterns or the depth"
     ROBOTS_DENIED = "robots_denied", "robots.txt disallows it"
     SUPPRESSED = "suppressed", "opted out or under deletion"
     TLS_FAILED = "tls_failed", "the certificate or handshake could not be verified"
@@ -229,6 +250,16 @@ class Reason(Documented):
         "cross_site",
         "a sitemap of another site lists it, and the robots.txt of its origin names none of those",
     )
+    # traps and budgets (docs/identity.md)
+    TRAP_PARAMETERS = "trap_parameters", "a trap: more query parameters than allowed"
+    TRAP_DEPTH = "trap_depth", "a trap: more path segments than allowed"
+    TRAP_REPETITION = "trap_repetition", "a trap: path segments that come again and again"
+    TRAP_ENCODING = "trap_encoding", "a trap: escapes that were escaped again and again"
+    TRAP_CALENDAR = "trap_calendar", "a trap: a date further ahead than allowed"
+    TRAP_PATTERN = "trap_pattern", "a trap: as many URLs of its origin as allowed have the same pattern"
+    HOST_BUDGET = "host_budget", "as many pages of its host as allowed were fetched"
+    SITE_BUDGET = "site_budget", "as many pages of its site as its links from other sites allow were fetched"
+    READMITTED = "readmitted", "the rule of traps that refused it was lifted for it or its host"
 
 
 def closed_enums() -> "dict[str, type[Documented]]":

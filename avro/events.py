@@ -12,6 +12,8 @@ from frontlog.avro.enums import (
     PolicyAct,
     Reason,
     RobotsState,
+    RuleAct,
+    RuleName,
     ScopeKind,
     SourceKind,
     State,
@@ -119,6 +121,8 @@ class Control(Event, frozen=True, kw_only=True):
     actor: str = ""
     note: str = ""
     at_ms: int = 0
+    rule: str = ""
+    value: str = ""
 
 
 class CursorMoved(Event, frozen=True, kw_only=True):
@@ -374,6 +378,13 @@ class LeaseExtension(Event, frozen=True, kw_only=True):
     deadline_ms: int = 0
 
 
+class Merge(Event, frozen=True, kw_only=True):
+    """Why a URL is no identity of its own: the one that stands for it, and by which rules."""
+
+    into: str = ""
+    rules: tuple[str, ...] = ()
+
+
 class OperatorPolicy(Event, frozen=True, kw_only=True):
     """A policy set by an operator or by the configuration. Key: scope."""
 
@@ -483,6 +494,32 @@ class RobotsPolicy(Event, frozen=True, kw_only=True):
     crawl_delay_ms: int = 0
 
 
+class Signal(Event, frozen=True, kw_only=True):
+    """Something that a person should look at: a rule merged or dropped much of an origin within an hour. Key: origin_key."""
+
+    seq: int = 0
+    owner_token: int = 0
+    origin_key: str = ""
+    name: str = ""
+    count: int = 0
+    started_ms: int = 0
+    cause_topic: str = ""
+    cause_partition: int = 0
+    cause_offset: int = 0
+
+
+class SiteLinked(Event, frozen=True, kw_only=True):
+    """A page of another site was seen to link to a site for the first time: its budget grows. Key: site."""
+
+    seq: int = 0
+    owner_token: int = 0
+    site: str = ""
+    source_site: str = ""
+    cause_topic: str = ""
+    cause_partition: int = 0
+    cause_offset: int = 0
+
+
 class Transition(Event, frozen=True, kw_only=True):
     """One URL moved from one state to another (DESIGN §5). Key: origin_key."""
 
@@ -509,6 +546,28 @@ class Transition(Event, frozen=True, kw_only=True):
     first: FirstSeen | None = None
     result: ResultFacts | None = None
     clock: HostClock | None = None
+    merged: Merge | None = None
+
+
+class UrlRule(Event, frozen=True, kw_only=True):
+    """A rule of identity at an origin: proposed by evidence, in force, refused or taken back. Key: origin_key."""
+
+    seq: int = 0
+    owner_token: int = 0
+    origin_key: str = ""
+    rule: RuleName
+    value: str = ""
+    act: RuleAct
+    learned: bool = False
+    agreeing: int = 0
+    against: int = 0
+    confidence: float = 0.0
+    examples: tuple[str, ...] = ()
+    actor: str = ""
+    note: str = ""
+    cause_topic: str = ""
+    cause_partition: int = 0
+    cause_offset: int = 0
 
 
 RECORDS: tuple[type[Event], ...] = (
@@ -535,6 +594,7 @@ RECORDS: tuple[type[Event], ...] = (
     HostClock,
     HostTransition,
     LeaseExtension,
+    Merge,
     OperatorPolicy,
     OwnershipTaken,
     PartitionPaused,
@@ -542,6 +602,9 @@ RECORDS: tuple[type[Event], ...] = (
     Removed,
     ResultFacts,
     RobotsPolicy,
+    Signal,
+    SiteLinked,
     Transition,
+    UrlRule,
 )
 """Every record class, each after those that it uses."""

@@ -28,8 +28,9 @@ from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import Reason, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, FirstSeen, Transition
 from frontlog.fetch.parse_job import Job, parse
-from frontlog.processors.canonical import canonicalize
+from frontlog.processors.canonical import identify
 from frontlog.processors.page import parse_page
+from frontlog.processors.resolve import Base
 from frontlog.processors.settings import Scope, Settings
 from frontlog.replay.rebuild import rebuild
 from frontlog.state.catalogue import STORE_TABLES
@@ -248,8 +249,9 @@ def page_costs(scratch: Path, count: int = 200) -> Iterator[Cost]:
 
     def identities() -> None:
         for url, raws in found:
-            for raw in raws:
-                canonicalize(raw, base=url)
+            for href in Base(url).join_all(raws):
+                if href is not None:
+                    identify(href)
 
     def parse_all() -> None:
         for job in jobs:
@@ -262,7 +264,7 @@ def page_costs(scratch: Path, count: int = 200) -> Iterator[Cost]:
     size = sum(len(body) for _, body in pages) / count
     yield Cost("page: parse, links, text, events, encoded", {"us": each_us(parse_all, count), "bytes": size})
     figures = {"us": 80 * each_us(identities, links_count), "links_a_page": links_count / count}
-    yield Cost("identities of 80 links as found, one by one", figures)
+    yield Cost("identities of 80 links of a page, as found", figures)
 
 
 # --- the command -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from frontlog import (
     commands_check,
     commands_control,
     commands_crawl,
+    commands_identity,
     commands_kafka,
     commands_look,
     commands_site,
@@ -16,8 +17,8 @@ from frontlog.errors import EXIT_CODES
 
 SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Crawl", (commands_crawl.crawl, commands_site.demo)),
-    ("Look", commands_look.COMMANDS),
-    ("Control a crawl, running or not", commands_control.COMMANDS),
+    ("Look", (*commands_look.COMMANDS, *commands_identity.LOOK)),
+    ("Control a crawl, running or not", (*commands_control.COMMANDS, *commands_identity.ACTS)),
     ("On Kafka", commands_kafka.COMMANDS),
     ("Try and tell", (commands_check.check, commands_site.botpage, commands_site.settings)),
 )

@@ -191,6 +191,28 @@ def check_meta(html: str | None, header: tuple[str, ...], agent: str, jsonl: boo
     _run("meta", question, jsonl)
 
 
+@check.command("scope")
+@click.argument("url", metavar="[URL|JSON]", required=False)
+@click.option(
+    "--seed", metavar="URL", multiple=True, help="A seed of the crawl (repeatable). [default: the URL itself]"
+)
+@click.option(
+    "--mode", type=click.Choice(["host", "site", "prefix", "any"]), default="host", show_default=True
+)
+@click.option(
+    "--depth", metavar="N", type=click.IntRange(0), default=1, show_default=True, help="Links from a seed."
+)
+@jsonl_flag
+def check_scope(url: str | None, seed: tuple[str, ...], mode: str, depth: int, jsonl: bool) -> None:
+    """Say whether a URL belongs to a crawl, or is a trap.
+
+    {url, seeds?, depth?, scope?, traps?, at_ms?} gives {in_scope, reason?, detail?, identity, pattern}; scope and
+    traps are fields of the settings of that name.
+    """
+    seeds = list(seed) if seed or url is None else [url]
+    _run("scope", _asked(url, url=url, seeds=seeds, scope={"mode": mode}, depth=depth), jsonl)
+
+
 @check.command("address")
 @click.argument("url", metavar="[URL|JSON]", required=False)
 @click.argument("resolved", metavar="[ADDRESS]...", nargs=-1)

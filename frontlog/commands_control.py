@@ -64,6 +64,8 @@ def wish(
     urls: tuple[str, ...] = (),
     actor: str = "",
     reason: str = "",
+    rule: str = "",
+    value: str = "",
 ) -> Control:
     """The record of an act, checked as the crawl will check it. Raises ConfigError."""
     made = Control(
@@ -76,6 +78,8 @@ def wish(
         actor=actor or _user(),
         note=reason,
         at_ms=time.time_ns() // 1_000_000,
+        rule=rule,
+        value=value,
     )
     return machinery.checked(made)
 

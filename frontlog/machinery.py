@@ -10,7 +10,19 @@ from pathlib import Path
 
 from frontlog.avro.events import Control
 from frontlog.errors import ConfigError
-from frontlog.replay.shapes import Advance, Copied, Explanation, Rebuilt, Record, Report, Status
+from frontlog.replay.shapes import (
+    Advance,
+    Collision,
+    Copied,
+    Dropped,
+    Explanation,
+    Rebuilt,
+    Record,
+    Report,
+    Rule,
+    Status,
+    Tally,
+)
 from frontlog.streams.options import Config
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import Progress, Summary
@@ -72,6 +84,34 @@ def explain(folder: Path, url: str) -> Explanation:
     from frontlog.replay.explain import explain as job
 
     return job(folder, url)
+
+
+def collisions(folder: Path, rule: str, origin_key: str) -> tuple[Collision, ...]:
+    """The identities that a rule merged; `rule` empty: those that rules of origins and profile merged."""
+    from frontlog.replay.collisions import collisions as job
+
+    return job(folder, rule, origin_key)
+
+
+def rules(folder: Path, origin_key: str) -> tuple[Rule, ...]:
+    """The rules of identity of origins."""
+    from frontlog.replay.collisions import rules as job
+
+    return job(folder, origin_key)
+
+
+def dropped(folder: Path, rule: str, origin_key: str) -> Iterator[Dropped]:
+    """The URLs that rules of traps and budgets refuse."""
+    from frontlog.replay.dropped import dropped as job
+
+    return job(folder, rule, origin_key)
+
+
+def dropped_counts(folder: Path, rule: str, origin_key: str) -> tuple[Tally, ...]:
+    """How many URLs rules of traps and budgets refuse, by origin."""
+    from frontlog.replay.dropped import counted as job
+
+    return job(folder, rule, origin_key)
 
 
 def verify(folder: Path, deep: bool, on_progress: Callable[[Advance], None]) -> Report:
@@ -202,6 +242,12 @@ def checker(what: str, allow_addresses: Sequence[str] = ()) -> Check:
         from frontlog.processors.sitemaps import check_sitemap
 
         return check_sitemap
+    if what == "scope":
+        import time
+
+        from frontlog.processors.scope_check import check_scope
+
+        return lambda question: check_scope(question, time.time_ns() // 1_000_000)
     if what == "meta":
         from frontlog.processors.robots_meta import check_meta
 

@@ -109,9 +109,56 @@ _ROWS = (
     Row("scope.depth_max", "Links followed from a seed at most; a seed has depth 0.", 0, 1_000),
     Row("scope.pages_per_host_max", "Pages fetched of one host at most; 0: no limit.", 0, 10**12),
     Row(
+        "scope.pages_per_site_max",
+        "Pages fetched of one site (registrable domain) at most, before links from other sites are counted; 0: no "
+        "limit.",
+        0,
+        10**12,
+    ),
+    Row(
+        "scope.pages_per_link",
+        "How much a site's limit grows with each other site that links to it.",
+        0,
+        10**9,
+    ),
+    Row("traps.parameters_max", "Query parameters of a URL at most; 0: any number.", 0, 1_000),
+    Row("traps.segments_max", "Path segments of a URL at most; 0: any number.", 0, 1_000),
+    Row(
+        "traps.repeats_max",
+        "How often the same run of path segments may come in a row; 0: any number of times.",
+        0,
+        1_000,
+    ),
+    Row(
+        "traps.escapes_max",
+        "How often an escape of a URL may have been escaped again (`%2520` once); 0: any number of times.",
+        0,
+        100,
+    ),
+    Row("traps.days_ahead_max", "How far ahead a date in a URL may lie, in days; 0: anywhere.", 0, 100_000),
+    Row(
+        "traps.pattern_urls_max",
+        "URLs without a query that one origin may have of a pattern (numbers are alike); 0: any number.",
+        0,
+        10**9,
+    ),
+    Row(
+        "traps.query_urls_max",
+        "The same for URLs with a query, whose pattern has the names of the parameters; 0: any number.",
+        0,
+        10**9,
+    ),
+    Row(
         "canonical.profile",
         "How URLs become identities: `conservative` merges only what is provably equal; `index` also sorts "
-        "queries, strips `utm_*` and takes http for https.",
+        "queries and strips `utm_*` and the like everywhere (docs/identity.md).",
+    ),
+    Row(
+        "canonical.signal_urls",
+        "URLs of one origin that one rule may merge, or one trap rule refuse, within an hour before a signal is "
+        "raised; 0: never.",
+        0,
+        10**9,
     ),
     Row("politeness.gap_ms_min", "Smallest gap between two requests to a host.", 0, DAY_MS),
     Row("politeness.gap_factor", "The gap is at least this many times the last response time.", 0, 1_000),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from frontlog.avro.enums import PolicyAct, Reason, State
-from frontlog.replay.shapes import Act, SitemapStatus, Status
+from frontlog.replay.shapes import Act, SitemapStatus, Status, Tally
 from frontlog.streams.summary import End, Phase, Progress, StateCount, Summary, WaitingHost
 
 HOSTS_SHOWN = 5
@@ -207,6 +207,15 @@ def sitemap_lines(said: SitemapStatus) -> list[str]:
     return [*lines, *(f"    {url}: {fault}" for url, fault in said.shown[:SITEMAPS_SHOWN])]
 
 
+def signal_line(tally: Tally) -> str:
+    """A rule that merged or refused much at once."""
+    what = command("frontlog", "collisions", "--rule", tally.name, "--origin", tally.origin_key)
+    return (
+        f"Signal: {tally.name} took {tally.total:,} URLs of {tally.origin_key}, many of them within an hour of "
+        f"{moment(tally.signalled_ms)}; see {what}"
+    )
+
+
 def status_lines(status: Status) -> list[str]:
     """How a crawl stands."""
     running = f"running, process {status.pid}" if status.running else "not running"
@@ -223,6 +232,7 @@ def status_lines(status: Status) -> list[str]:
     if status.acts:
         lines.append("Operators' acts in force:")
         lines += [act_line(act) for act in status.acts]
+    lines += [signal_line(one) for one in status.signals]
     lines.append("Partitions:")
     for part in status.partitions:
         paused = ", paused" if part.paused else ""

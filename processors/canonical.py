@@ -52,6 +52,8 @@ SPELLING_CHARACTERS_MAX = 65_536
 _PLACES_MAX = 65_536
 _NO_HOST = re.compile(r"[\x00-\x20]*https?:[/\\]*(?:[?#:]|[\x00-\x20]*$)", re.IGNORECASE)
 _ESCAPE = re.compile(r"%(?:([0-9A-Fa-f]{2})|(?![0-9A-Fa-f]{2}))")
+# An escape that a rule may change: of an unreserved character, in lower case, or broken.
+_ESCAPE_TO_DO = re.compile(r"%(?![0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[B-DF])")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
@@ -88,6 +90,7 @@ class _Place(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
 
 
+_FRAGMENT = ("fragment",)
 _places: dict[str, _Place | Refused] = {}
 
 
@@ -114,13 +117,14 @@ def identify(href: str, rules: OriginRules = CONSERVATIVE) -> Identity | Refused
         return place
     if (
         place.plain
-        and "%" not in href
-        and "#" not in href
-        and ("?" not in href or href[-1] != "?")
+        and ("%" not in href or not _ESCAPE_TO_DO.search(href))
         and (rules is CONSERVATIVE or rules.trivial or (rules.queries_only and "?" not in href))
-        and len(href) <= IDENTITY_CHARACTERS_MAX
     ):
-        return Identity(href, href, place.origin_key, place.host)
+        # Most hrefs end here: nothing but a fragment may have to go.
+        at = href.find("#")
+        kept = href if at < 0 else href[:at]
+        if kept[-1] != "?" and len(kept) <= IDENTITY_CHARACTERS_MAX:
+            return Identity(kept, kept, place.origin_key, place.host, () if at < 0 else _FRAGMENT)
     return _rewrite(href, prefix, place, rules)
 
 

@@ -18,6 +18,7 @@ from frontlog.avro.events import Errand, HostClock, Transition
 from frontlog.processors import (
     errands,
     hosts,
+    merges,
     outputs,
     policy,
     politeness,
@@ -130,12 +131,10 @@ class _Turn:
         view, now = self.view, self.ctx.now_ms
         at = policy.standing(view, origin.origin_key)
         verdict = policy.before_robots(view, at, url.url, url.depth, sitemap=sitemap_files.is_file(url))
-        if verdict.allowed and policy.budget_spent(view, at, url):
-            verdict = policy.Verdict(
-                False, Reason.OUT_OF_SCOPE, "scope.pages_per_host_max is reached", at.version
-            )
+        if verdict.allowed:
+            verdict = policy.over_budget(view, at, url) or verdict
         if not verdict.allowed:
-            return self._refuse(origin, url, verdict.reason, verdict.detail, verdict.version), True
+            return self._refuse(origin, url, verdict), True
         if not (self.clock.address and self.clock.address_expires_ms > now):
             return self._without_address(origin, url, at.version)
         if self._robots_wanted(origin):
@@ -148,7 +147,7 @@ class _Turn:
             return self._park(Reason.CRAWL_DELAY_TOO_LONG, now + rules.host_pause_ms), False
         verdict = policy.robots_verdict(view, at, url.requested or url.url, self.settings.identity.token)
         if not verdict.allowed:
-            return self._refuse(origin, url, verdict.reason, verdict.detail, verdict.version), True
+            return self._refuse(origin, url, verdict), True
         if politeness.address_busy(self.clock, now):
             return self._queue(), False
         return self._claim(origin, url, key, verdict.version), False
@@ -157,23 +156,29 @@ class _Turn:
         """Never fetched, or out of date. (An origin whose file is on its way is held, see `hosts.held_until_ms`.)"""
         return origin.robots_state is RobotsState.UNKNOWN or origin.robots_expires_ms <= self.ctx.now_ms
 
-    def _refuse(self, origin: OriginRow, url: UrlRow, reason: Reason, detail: str, version: int) -> Decided:
+    def _refuse(self, origin: OriginRow, url: UrlRow, no: policy.Verdict) -> Decided:
         event = urls.build(
-            self.ctx, url, origin.origin_key, State.BLOCKED, reason, detail=detail, policy_version=version
-        )
+            self.ctx, url, origin.origin_key, State.BLOCKED, no.reason, detail=no.detail, policy_version=no.version,
+            merged=no.merge,
+        )  # fmt: skip
         out = (
-            outputs.removed(self.ctx, origin.origin_key, url, reason, detail, version)
+            outputs.removed(self.ctx, origin.origin_key, url, no.reason, no.detail, no.version)
             if outputs.may_be_out(url, url.fence)
             else []
         )
-        return Decided(decisions=[event], outputs=out)
+        limit = self.settings.canonical.signal_urls
+        signals = merges.raised(self.view, self.ctx, limit, origin.origin_key, no.merge)
+        return Decided(
+            decisions=[event, *signals], outputs=out, emissions=merges.target(self.ctx, url, no.merge)
+        )
 
     def _without_address(self, origin: OriginRow, url: UrlRow, version: int) -> tuple[Decided, bool]:
         """Look the address up, or, where the last look-up is still believed, act on it."""
         clock = self.clock
         if clock.address_expires_ms > self.ctx.now_ms and clock.address_reason is Reason.BLOCKED_NETWORK:
             detail = "an address of the host is not public unicast"
-            return self._refuse(origin, url, Reason.BLOCKED_NETWORK, detail, version), True
+            refused = policy.Verdict(False, Reason.BLOCKED_NETWORK, detail, version)
+            return self._refuse(origin, url, refused), True
         given_up = clock.resolve_failures >= self.settings.politeness.resolve_failures_max
         if (
             clock.address_expires_ms > self.ctx.now_ms

@@ -3,7 +3,9 @@
     {"cmd": "pause", "target": {"host": "example.org"}, "actor": "ops", "reason": "complaint"}
 
 `cmd` is pause, resume, block, unblock, slow, seed or recrawl; `target` names one of partition, origin, host, site
-or url, or is left out for the whole crawl; `slow` takes `gap_ms`, `seed` and `recrawl` take `urls`. What can't be
+or url, or is left out for the whole crawl; `slow` takes `gap_ms`, `seed` and `recrawl` take `urls`. `rule_apply`,
+`rule_refuse` and `rule_withdraw` take an origin, a `rule` and its `value` (`url_policy.py`). `readmit` takes `urls` that
+a rule of traps refused, or a host and the `rule`s that are lifted there: their names, `all` or `none`. What can't be
 followed is rejected with what is wrong and what to do. What was decided holds over restarts, since it is in the log.
 """
 
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import HostEvent, PolicyAct, Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Control, Discovery, Event, OperatorPolicy, PartitionPaused
-from frontlog.processors import canonical, jobs, policy, politeness, url_rules, urls
+from frontlog.processors import canonical, jobs, merging, policy, politeness, traps, url_policy, urls
 from frontlog.processors.context import Context, Decided, Emission, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.sites import partition_of, site_of
@@ -25,9 +27,9 @@ from frontlog.state.tables import Tables
 
 ACTS = {
     "pause": PolicyAct.PAUSE, "resume": PolicyAct.RESUME, "block": PolicyAct.BLOCK, "unblock": PolicyAct.UNBLOCK,
-    "slow": PolicyAct.SLOW,
+    "slow": PolicyAct.SLOW, "readmit": PolicyAct.READMIT,
 }  # fmt: skip
-COMMANDS = (*ACTS, "seed", "recrawl")
+COMMANDS = (*ACTS, "seed", "recrawl", *url_policy.ACTS)
 TARGETS = ("partition", "origin", "host", "site", "url")
 GAP_MS_MAX = 86_400_000
 PARTITION_DIGITS_MAX = 9
@@ -44,6 +46,8 @@ class _Json(msgspec.Struct, forbid_unknown_fields=True):
     target: dict[str, str | int] = {}
     gap_ms: int = 0
     urls: list[str] = []
+    rule: str = ""
+    value: str = ""
     actor: str = ""
     reason: str = ""
     at_ms: int = 0
@@ -67,7 +71,7 @@ def from_json(data: bytes) -> Control:
         )
     return Control(
         event_id=wish.event_id, cmd=wish.cmd, target_kind=ScopeKind.named(kind), target=str(name), gap_ms=wish.gap_ms,
-        urls=tuple(wish.urls), actor=wish.actor, note=wish.reason, at_ms=wish.at_ms,
+        urls=tuple(wish.urls), actor=wish.actor, note=wish.reason, at_ms=wish.at_ms, rule=wish.rule, value=wish.value,
     )  # fmt: skip
 
 
@@ -80,6 +84,14 @@ def check(wish: Control) -> Control:
         if not named:
             raise BadControl(f"{wish.cmd} needs urls")
         return replace(wish, urls=named)
+    if wish.cmd in url_policy.ACTS:
+        if wish.target_kind is not ScopeKind.ORIGIN:
+            raise BadControl(f"{wish.cmd} takes an origin: rules of identity are those of a server")
+        wrong = url_policy.bad_rule(wish)
+        if wrong:
+            raise BadControl(wrong)
+    if wish.cmd == "readmit":
+        return _readmission(wish)
     if wish.cmd == "slow":
         if wish.target_kind is not ScopeKind.HOST:
             raise BadControl(
@@ -90,6 +102,21 @@ def check(wish: Control) -> Control:
     if wish.target_kind is ScopeKind.URL:
         raise BadControl(f"{wish.cmd} takes a partition, origin, host or site, not a url")
     return replace(wish, target=_target(wish.target_kind, wish.target))
+
+
+def _readmission(wish: Control) -> Control:
+    """The wish to readmit URLs, or what a host's rules of traps refused."""
+    named = wish.urls or ((wish.target,) if wish.target_kind is ScopeKind.URL else ())
+    if named:
+        return replace(wish, urls=named)
+    if wish.target_kind is not ScopeKind.HOST:
+        raise BadControl("readmit takes urls, or a host and the rules of traps that are lifted there")
+    rules = set(wish.rule.replace(",", " ").split()) or {"all"}
+    unknown = sorted(rules - {*traps.NAMES, "all", "none"})
+    if unknown:
+        raise BadControl(f"readmit lifts {', '.join(traps.NAMES)}, all or none, not {', '.join(unknown)}")
+    lifted = traps.NAMES if "all" in rules else tuple(name for name in traps.NAMES if name in rules)
+    return replace(wish, rule=" ".join(lifted) or "none", target=_target(wish.target_kind, wish.target))
 
 
 def _target(kind: ScopeKind, target: str) -> str:
@@ -132,16 +159,18 @@ def decide(view: Tables, wish: Control, ctx: Context) -> Iterator[Decided]:
         checked = check(wish)
         if checked.cmd == "seed":
             yield _seed(checked, ctx)
-        elif checked.cmd == "recrawl":
+        elif checked.cmd == "recrawl" or checked.urls:
+            one = _recrawl if checked.cmd == "recrawl" else _readmit
             for url in checked.urls:
                 try:
-                    yield _recrawl(view, ctx, checked, url)
+                    yield one(view, ctx, checked, url)
                 except BadControl as exc:  # the others are still followed
                     yield reject(ctx, "", Reason.BAD_CONTROL, str(exc), encode(wish))
         else:
             homes = partitions_of(checked, ctx.partitions)
             if ctx.partition in homes:
-                yield _act(view, ctx, checked)
+                rule = checked.cmd in url_policy.ACTS
+                yield url_policy.decide(view, ctx, checked) if rule else _act(view, ctx, checked)
             else:  # made with a tool that chose another partition: passed on, never dropped
                 yield Decided(emissions=[Emission(homes[0], Topic.CONTROL, "", checked)])
     except BadControl as exc:
@@ -157,9 +186,10 @@ def _act(view: Tables, ctx: Context, wish: Control) -> Decided:
             cause_topic=cause.topic, cause_partition=cause.partition, cause_offset=cause.offset,
         )  # fmt: skip
         return Decided(decisions=[paused])
+    lifted = wish.rule.replace("none", "") if act is PolicyAct.READMIT else ""
     event = OperatorPolicy(
         seq=ctx.next_seq(), owner_token=ctx.owner_token, scope_kind=kind, scope=wish.target, act=act, gap_ms=wish.gap_ms,
-        settings="", actor=wish.actor, note=wish.note, cause_topic=cause.topic, cause_partition=cause.partition,
+        settings=lifted, actor=wish.actor, note=wish.note, cause_topic=cause.topic, cause_partition=cause.partition,
         cause_offset=cause.offset,
     )  # fmt: skip
     decisions: list[Event] = [event]
@@ -210,8 +240,7 @@ def seed_discovery(tag: str, raw: str, found: canonical.Identity, kind: SourceKi
 
 def _recrawl(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
     """Make a known URL eligible again, whatever it is, if the policy in force allows it."""
-    rules = url_rules.PROFILES[policy.settings_of(view).canonical.profile]
-    found = canonical.canonicalize(raw, rules)
+    found = canonical.canonicalize(raw)
     if isinstance(found, canonical.Refused):
         raise BadControl(f"recrawl {raw!r}: {found.reason.value}")
     partition = partition_of(site_of(found.host), ctx.partitions)
@@ -219,6 +248,7 @@ def _recrawl(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
         return Decided(
             emissions=[Emission(partition, Topic.CONTROL, found.origin_key, replace(wish, urls=(raw,)))]
         )
+    found = merging.identity_at(view, policy.settings_of(view), found)
     row = view.urls.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
     if row is None:
         raise BadControl(f"recrawl {found.identity}: not known in this crawl; seed it first")
@@ -235,4 +265,34 @@ def _recrawl(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
         ctx, row, found.origin_key, State.ELIGIBLE, reason, policy_version=verdict.version, attempts=0, failures=0,
         clock=politeness.looked_up_anew(view, at.host, ctx.now_ms) if at.host is not None else None,
     )  # fmt: skip
+    return Decided(decisions=[moved])
+
+
+def _readmit(view: Tables, ctx: Context, wish: Control, raw: str) -> Decided:
+    """Let a URL be fetched that a rule of traps refused; every other gate stays."""
+    found = canonical.canonicalize(raw)
+    if isinstance(found, canonical.Refused):
+        raise BadControl(f"readmit {raw!r}: {found.reason.value}")
+    partition = partition_of(site_of(found.host), ctx.partitions)
+    if partition != ctx.partition:
+        passed_on = replace(wish, urls=(raw,), target_kind=ScopeKind.URL, target=raw)
+        return Decided(emissions=[Emission(partition, Topic.CONTROL, found.origin_key, passed_on)])
+    row = view.urls.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
+    if row is None or row.state is not State.BLOCKED or row.reason not in traps.REASONS:
+        what = (
+            "is not known in this crawl"
+            if row is None
+            else f"is {row.state.value} because of {row.reason.value}"
+        )
+        raise BadControl(
+            f"readmit {found.identity}: it {what}; `frontlog traps` lists what rules of traps refused"
+        )
+    verdict = policy.judge(
+        view, policy.standing(view, found.origin_key), row.url, row.requested or row.url, row.depth
+    )
+    if not verdict.allowed:
+        raise BadControl(f"readmit {found.identity}: {verdict.reason.value}: {verdict.detail}")
+    moved = urls.build(
+        ctx, row, found.origin_key, State.ELIGIBLE, Reason.READMITTED, policy_version=verdict.version
+    )
     return Decided(decisions=[moved])

@@ -1,6 +1,7 @@
 """Discoveries: what becomes of a link (DESIGN §5, §8; seed 000, chapters 2 and 3).
 
-Each target gets its identity under the rules of its origin. A known identity changes nothing, so a repeat changes
+Each target is kept under the identity that the standards give it; where the rules of its origin lead to another, it is
+merged into that (`merges.py`), which is then decided like any link. A known URL changes nothing, so a repeat changes
 nothing; only a seed, a sitemap or an operator brings a parked URL back (what a sitemap's dates change, and what it may
 list, is in `sitemap_files.py`), and a seed one that was out of scope: it widens the scope, and a job looks at what was
 refused of its host before. A new one becomes known as DISCOVERED and, with the same decision, ELIGIBLE or BLOCKED under
@@ -14,11 +15,25 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, Event, FirstSeen
-from frontlog.processors import canonical, jobs, policy, politeness, scope, sitemap_files, url_rules, urls
+from frontlog.processors import (
+    canonical,
+    inlinks,
+    jobs,
+    merges,
+    merging,
+    policy,
+    politeness,
+    scope,
+    sitemap_files,
+    tallies,
+    traps,
+    urls,
+)
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
 from frontlog.processors.settings import Scope
 from frontlog.processors.sites import partition_of, site_of, split_origin
+from frontlog.processors.url_rules import OriginRules
 from frontlog.state import keys
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
@@ -40,31 +55,27 @@ OUT_OF_SCOPE = bytes((tuple(State).index(State.BLOCKED), tuple(Reason).index(Rea
 def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     """Decide every link of a discovery, one by one, so that each sees what the one before it did."""
     settings = policy.settings_of(view)
-    rules = url_rules.PROFILES[settings.canonical.profile]
     origin = keys.origin_id(event.origin_key)
     # An ordinary link of a known URL changes nothing, but where it is a shorter way to one that was too deep; and no
     # ordinary link changes what the next one is judged by.
-    ordinary = (
-        event.source_kind not in ASKED
-        and event.source_kind is not SourceKind.SITEMAP_FILE
-        and not event.lastmods
-        and scope.seed_scope(settings.scope, "", event.source_kind, event.depth) is None
-    )
-    safe = ordinary and rules is url_rules.CONSERVATIVE
+    ordinary = _is_ordinary(event, settings.scope)
     at = policy.standing(view, event.origin_key)
     refused = sitemap_files.refused(view, ctx, event, at)
     if refused is not None:
         yield refused
         return
     may_be_nearer = scope.reaches(settings.scope, at.host, at.site)
+    rules = merging.rules_at(settings, at.origin)
+    linked = inlinks.decide(view, ctx, settings, event, at) if may_be_nearer else []
+    if linked:
+        yield Decided(decisions=linked)
+        at = policy.standing(view, event.origin_key)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
-        # Most links of most pages are spelled as the identity of a URL that is known. Rules beyond the safe ones may give
-        # it another one since.
-        if safe and _settled(view, keys.url_key(origin, url), may_be_nearer=may_be_nearer):
-            continue
-        found = canonical.canonicalize(url, rules)
+        if ordinary and _settled(view, keys.url_key(origin, url), may_be_nearer=may_be_nearer):
+            continue  # most links of most pages are spelled as the identity of a URL that is known
+        found = canonical.canonicalize(url)
         if isinstance(found, canonical.Refused):
             yield reject(ctx, event.origin_key, found.reason, url[:2_048])
             continue
@@ -77,13 +88,32 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
         key = keys.url_key(origin, found.identity)
         if ordinary and _settled(view, key, may_be_nearer=may_be_nearer):
             continue
-        decided = _one(view, ctx, event, i, found, key, at)
-        if decided is not None:
-            yield decided
+        target = merging.under(rules, found)
+        if target is found:
+            decided = _one(view, ctx, event, i, found, key, at)
+            if decided is not None:
+                yield decided
+        elif target.origin_key != event.origin_key:
+            strangers.setdefault(target.origin_key, []).append((i, target))
+            yield _merged(view, ctx, event, i, found, key, rules)
+        else:
+            target_key = keys.url_key(origin, target.identity)
+            yield _one(view, ctx, event, i, target, target_key, at) or Decided()
+            yield _merged(view, ctx, event, i, found, key, rules)
         if not ordinary:
             at = policy.standing(view, event.origin_key)
     for origin_key, links in strangers.items():
         yield _forward(ctx, event, origin_key, links)
+
+
+def _is_ordinary(event: Discovery, rules: Scope) -> bool:
+    """Whether no link of a discovery asks for anything."""
+    return (
+        event.source_kind not in ASKED
+        and event.source_kind is not SourceKind.SITEMAP_FILE
+        and not event.lastmods
+        and scope.seed_scope(rules, "", event.source_kind, event.depth) is None
+    )
 
 
 def _settled(view: Tables, key: bytes, *, may_be_nearer: bool) -> bool:
@@ -140,17 +170,49 @@ def _one(
         url=found.identity, state=State.DISCOVERED, reason=Reason.ADMITTED, source_kind=event.source_kind, depth=event.depth,
         priority=_priority(event, first, ctx.now_ms), policy_version=verdict.version,
     )  # fmt: skip
+    trap = None
+    if verdict.allowed:
+        trap = traps.judge(
+            view, settings.traps, at.host, at.origin, found.identity, event.source_kind, ctx.now_ms
+        )
+        if trap is not None:
+            verdict = policy.Verdict(False, trap.reason, trap.detail, at.version)
     to = State.ELIGIBLE if verdict.allowed else State.BLOCKED
     reason = Reason.ADMITTED if verdict.allowed else verdict.reason
     decisions: list[Event] = [
         urls.build(
-            ctx, new, event.origin_key, to, reason, first=first,
-            detail="" if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
+            ctx, new, event.origin_key, to, reason, first=first, merged=verdict.merge,
+            detail=" ".join(found.flags) if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
         )
     ]  # fmt: skip
+    if trap is not None:
+        limit = settings.canonical.signal_urls
+        decisions += tallies.signals(view, ctx, limit, event.origin_key, (trap.reason.value,))
     if scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped):
         decisions += _look_again(view, ctx, settings.scope, at)
     return Decided(decisions=decisions)
+
+
+def _merged(
+    view: Tables,
+    ctx: Context,
+    event: Discovery,
+    i: int,
+    found: canonical.Identity,
+    key: bytes,
+    rules: OriginRules,
+) -> Decided:
+    """A spelling that its origin's rules merge: it is known from now on, and waits for nothing."""
+    merge = merging.merge_of(rules, found.identity)
+    if view.urls.get(key) is not None or merge is None:
+        return Decided()
+    first = _first(event, i, found, None)
+    new = UrlRow(
+        url=found.identity, state=State.DISCOVERED, reason=Reason.MERGED, source_kind=event.source_kind, depth=event.depth,
+        priority=_priority(event, first, ctx.now_ms), policy_version=policy.standing(view, event.origin_key).version,
+    )  # fmt: skip
+    limit = policy.settings_of(view).canonical.signal_urls
+    return Decided(decisions=merges.spelled(view, ctx, limit, new, event.origin_key, first, merge))
 
 
 def _first(event: Discovery, i: int, found: canonical.Identity, scoped: str | None) -> FirstSeen:

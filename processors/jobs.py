@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import HostEvent, Reason, ScopeKind, State
 from frontlog.avro.events import CursorMoved, Event
-from frontlog.processors import outputs, policy, politeness, urls
+from frontlog.processors import merges, outputs, policy, politeness, traps, urls
 from frontlog.processors.context import Cause, Context, Decided
-from frontlog.processors.sitemap_files import STAYS_BLOCKED
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
 from frontlog.state.rows import OriginRow, UrlRow
@@ -23,6 +22,8 @@ from frontlog.state.tables import Tables
 PREFIX = b"job:"
 ROWS_A_STEP = 500
 START = b"\0"
+STAYS_BLOCKED = frozenset({Reason.BLOCKED_NETWORK})
+"""Reasons that no policy takes back: its host's address is refused."""
 
 
 def start(view: Tables, ctx: Context, kind: ScopeKind, scope: str) -> list[Event]:
@@ -126,19 +127,31 @@ def _concerned(origin: OriginRow) -> bool:
     return bool(counts[State.BLOCKED] or counts[State.FETCHED])
 
 
+def _is_trap(view: Tables, ctx: Context, at: policy.Standing, row: UrlRow) -> bool:
+    """Whether a URL that was never fetched is a trap by the rules in force."""
+    rules = policy.settings_of(view).traps
+    kind = row.source_kind
+    return (
+        not row.fence and traps.judge(view, rules, at.host, at.origin, row.url, kind, ctx.now_ms) is not None
+    )
+
+
 def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decided | None:
     """Bring a blocked URL back, or take a fetched one back, under the policy version in force."""
     if row.state not in (State.BLOCKED, State.FETCHED):
         return None
     at = policy.standing(view, origin.origin_key)
-    # A seed widens the scope without a new version of the policy.
-    widened = row.state is State.BLOCKED and row.reason is Reason.OUT_OF_SCOPE
+    # A seed widens the scope without a new version of the policy, and links from other sites a budget.
+    widened = row.state is State.BLOCKED and row.reason in (Reason.OUT_OF_SCOPE, Reason.SITE_BUDGET)
     if row.reason in STAYS_BLOCKED or (row.policy_version == at.version and not widened):
         return None
     verdict = policy.judge_row(view, at, row)
-    if row.state is State.BLOCKED and verdict.allowed and not policy.budget_spent(view, at, row):
+    if row.state is State.BLOCKED and verdict.allowed:
+        if policy.budget_spent(view, at, row) or _is_trap(view, ctx, at, row):
+            return None
+        reason = Reason.READMITTED if row.reason in traps.REASONS else Reason.POLICY_ALLOWS
         event = urls.build(
-            ctx, row, origin.origin_key, State.ELIGIBLE, Reason.POLICY_ALLOWS, policy_version=verdict.version
+            ctx, row, origin.origin_key, State.ELIGIBLE, reason, policy_version=verdict.version
         )
         return Decided(decisions=[event])
     if row.state is State.FETCHED and not verdict.allowed:
@@ -150,7 +163,12 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
             verdict.reason,
             detail=verdict.detail,
             policy_version=verdict.version,
+            merged=verdict.merge,
         )
         out = outputs.removed(ctx, origin.origin_key, row, verdict.reason, verdict.detail, verdict.version)
-        return Decided(decisions=[event], outputs=out)
+        limit = policy.settings_of(view).canonical.signal_urls
+        signals = merges.raised(view, ctx, limit, origin.origin_key, verdict.merge)
+        return Decided(
+            decisions=[event, *signals], outputs=out, emissions=merges.target(ctx, row, verdict.merge)
+        )
     return None

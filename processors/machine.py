@@ -25,12 +25,16 @@ from frontlog.avro.events import (
     OwnershipTaken,
     PartitionPaused,
     RobotsPolicy,
+    Signal,
+    SiteLinked,
     Transition,
+    UrlRule,
 )
 from frontlog.processors import (
     content,
     control,
     discoveries,
+    inlinks,
     inputs,
     jobs,
     lookups,
@@ -40,6 +44,8 @@ from frontlog.processors import (
     politeness,
     results,
     robots_policy,
+    tallies,
+    url_policy,
     urls,
 )
 from frontlog.processors.context import Context, Decided, Emission
@@ -97,6 +103,9 @@ _APPLY: dict[type[Event], Callable[[Tables, Any], None]] = {
     PartitionPaused: partition.apply_paused,
     CursorMoved: jobs.apply,
     Document: content.apply,
+    UrlRule: url_policy.apply,
+    Signal: tallies.apply,
+    SiteLinked: inlinks.apply,
     Batch: _nothing,
 }
 

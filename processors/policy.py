@@ -2,7 +2,7 @@
 
 A policy version is the seq of the newest event that can change a verdict for an origin: of the crawl, its
 site, its host or itself. Every verdict carries it; a URL whose version is older is judged again at its claim.
-Order: operator's block, scope, robots. Suppression will stand before them all.
+Order: operator's block, rules of identity, scope, robots. Suppression will stand before them all.
 """
 
 from functools import lru_cache
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from frontlog.avro.enums import PolicyAct, Reason, RobotsState, ScopeKind, SourceKind
-from frontlog.avro.events import OperatorPolicy, RobotsPolicy
-from frontlog.processors import hosts, robots_txt, scope
+from frontlog.avro.events import Merge, OperatorPolicy, RobotsPolicy
+from frontlog.processors import hosts, merging, robots_txt, scope
 from frontlog.processors.settings import Settings, decode
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
@@ -27,6 +27,8 @@ class Verdict(NamedTuple):
     reason: Reason
     detail: str
     version: int
+    merge: Merge | None = None
+    """The identity that stands for it, when that is the reason."""
 
 
 class Standing(NamedTuple):
@@ -91,10 +93,14 @@ def before_robots(
     block = blocked_by(view, at)
     if block:
         return Verdict(False, Reason.OPERATOR_BLOCK, block, at.version)
-    rules = settings_of(view).scope
+    settings = settings_of(view)
+    rules = settings.scope
     if sitemap:
         outside = scope.excluded(rules, url)
         return Verdict(not outside, Reason.OUT_OF_SCOPE if outside else Reason.ADMITTED, outside, at.version)
+    merge = merging.merge_of(merging.rules_at(settings, at.origin), url)
+    if merge is not None:
+        return Verdict(False, Reason.MERGED, merge.into, at.version, merge)
     host, site = at.host, at.site
     if widened is not None:
         host = replace(host or HostRow(host=""), seeds=(*(host.seeds if host else ()), widened))
@@ -153,10 +159,27 @@ def judge_row(view: Tables, at: Standing, row: UrlRow, *, widened: str | None = 
     return judge(view, at, row.url, row.requested or row.url, row.depth, widened=widened, sitemap=sitemap)
 
 
+def over_budget(view: Tables, at: Standing, row: UrlRow) -> Verdict | None:
+    """Why a page more of the host or site would be too many; None: it would not. One that was counted may be fetched
+    again. A site's budget grows with links from other sites (`inlinks.py`)."""
+    rules = settings_of(view).scope
+    if row.brought_page or not (rules.pages_per_host_max or rules.pages_per_site_max):
+        return None
+    limit = rules.pages_per_host_max
+    if limit and at.host is not None and at.host.pages >= limit:
+        detail = f"{at.host.pages} pages of its host (scope.pages_per_host_max)"
+        return Verdict(False, Reason.HOST_BUDGET, detail, at.version)
+    if rules.pages_per_site_max and at.site is not None:
+        budget = rules.pages_per_site_max + at.site.linked * rules.pages_per_link
+        if at.site.pages >= budget:
+            detail = f"{at.site.pages} pages of its site, to which {at.site.linked} others link"
+            return Verdict(False, Reason.SITE_BUDGET, detail, at.version)
+    return None
+
+
 def budget_spent(view: Tables, at: Standing, row: UrlRow) -> bool:
-    """Whether a page more of the host would be too many; one that was counted may be fetched again."""
-    limit = settings_of(view).scope.pages_per_host_max
-    return limit > 0 and at.host is not None and at.host.pages >= limit and not row.brought_page
+    """Whether a page more of the host or site would be too many."""
+    return over_budget(view, at, row) is not None
 
 
 def policy_key(kind: ScopeKind, name: str, seq: int) -> bytes:
@@ -184,7 +207,7 @@ def apply_operator(tables: Tables, event: OperatorPolicy) -> None:
         tables.sites.put(key, replace(site, **_flags(event)))
     elif event.scope_kind is ScopeKind.HOST:
         host = hosts.ensure(tables, event.scope)
-        changes = {"operator_gap_ms": event.gap_ms} if event.act is PolicyAct.SLOW else _flags(event)
+        changes = _host_changes(event)
         tables.hosts.put(keys.host_id(event.scope), replace(host, **changes))
         tables.touched.add(keys.host_id(event.scope))
     else:
@@ -206,6 +229,14 @@ def _flags(event: OperatorPolicy) -> dict[str, object]:
     if event.act is PolicyAct.UNBLOCK:
         return {"blocked": False, "policy_seq": event.seq}
     return {"paused": event.act is PolicyAct.PAUSE}
+
+
+def _host_changes(event: OperatorPolicy) -> dict[str, object]:
+    if event.act is PolicyAct.SLOW:
+        return {"operator_gap_ms": event.gap_ms}
+    if event.act is PolicyAct.READMIT:
+        return {"lifted": tuple(event.settings.split()), "policy_seq": event.seq}
+    return _flags(event)
 
 
 def _apply_crawl(tables: Tables, event: OperatorPolicy) -> None:

@@ -4,7 +4,8 @@ ada (https://github.com/ada-url/ada) does the parsing, through two bindings. `ad
 and what every spelling must come to; a call through it costs 8 us. `can_ada` costs 1 us but wraps an
 older ada, which treats international host names otherwise and leaves `^` in paths. So a spelling goes the
 short way when that can't matter: it has no `^`, and its host is plain ASCII, or it has none and takes the
-base's. A test compares the two ways on the vectors of the standard and on generated spellings.
+base's. A spelling that the parser would leave as it is, character by character, isn't parsed at all: most links are
+such paths, or such hrefs. A test compares the ways on the vectors of the standard and on generated spellings.
 
 A base is parsed once a page. The query of a link on a page that isn't UTF-8 is encoded in the page's
 encoding (URL Standard, "percent-encode after encoding"), its path and fragment in UTF-8 all the same.
@@ -23,6 +24,15 @@ from frontlog.processors.codecs_whatwg import encode_query
 _KEEPS_HOST = re.compile(r"(?:/[^/\\\t\n\r]|\?|#)")
 # An absolute spelling whose authority is plain: ASCII, no escapes, nothing that the parser skips.
 _PLAIN_AUTHORITY = re.compile(r"https?://[A-Za-z0-9.:-]+(?:[/?#]|$)", re.IGNORECASE)
+# A path and query that every parser leaves alone: no escape, nothing to escape, no segment that begins with a dot.
+_SEGMENT = r"[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9_.~!$&'()*+,;=:@-]*+"
+_REST = rf"/(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+(?:\?[A-Za-z0-9_.~!$&()*+,;=:@/?-]++)?+"
+_PLAIN_PATH = re.compile(_REST)
+# The same behind a name in lower case that has a top-level domain of letters, and no port or one that is no default.
+_LABEL = "[a-z0-9]++(?:-[a-z0-9]++)*+"
+_PLAIN_HREF = re.compile(
+    rf"https?://(?:{_LABEL}\.)++[a-z]{{2,63}}+(?::(?:[1-9][0-9]{{3}}|[1-5][0-9]{{4}}))?+{_REST}"
+)
 # C0 controls, space, ", #, <, >, ' and all above ~: the special-query percent-encode set.
 _QUERY_ESCAPED = frozenset([*range(0x21), *b"\"#<>'", *range(0x7F, 0x100)])
 _WEB = ("http://", "https://")
@@ -34,7 +44,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 class Base:
     """A base URL, parsed once, that spellings are joined with."""
 
-    __slots__ = ("_encoding", "_fast", "href")
+    __slots__ = ("_encoding", "_fast", "_origin", "href")
 
     def __init__(self, url: str, encoding: str = "utf-8") -> None:
         """Take an absolute URL and the page's encoding (WHATWG name). Raises ValueError for a bad URL."""
@@ -45,6 +55,7 @@ class Base:
         self._encoding = "" if encoding.startswith(("utf-", "replacement")) else encoding
         # The older ada joins with plain web bases only: it gets fragments of opaque ones wrong.
         self._fast = _can_ada(href) if href.startswith(_WEB) and "xn--" not in href else None
+        self._origin = href[: href.index("/", 8)] if href.startswith(_WEB) else ""
 
     def join(self, raw: str) -> str | None:
         """WHATWG href of a spelling as found on the page, fragment included; None if it doesn't parse."""
@@ -52,10 +63,17 @@ class Base:
 
     def join_all(self, raws: Sequence[str]) -> list[str | None]:
         """`join` of each spelling, in their order; each different one is parsed once."""
-        fast = self._fast
+        fast, origin = self._fast, self._origin
+        plain_path, plain_href = _PLAIN_PATH.fullmatch, _PLAIN_HREF.fullmatch
         seen: dict[str, str | None] = {}
         for raw in raws:
             if raw not in seen:
+                if origin and raw[:1] == "/" and plain_path(raw):
+                    seen[raw] = origin + raw
+                    continue
+                if raw[:4] == "http" and plain_href(raw):
+                    seen[raw] = raw
+                    continue
                 # Most spellings of most pages end here; it stands in the loop for its speed.
                 href = None
                 if fast is not None and raw.isascii() and "%" not in raw and "^" not in raw:
@@ -86,6 +104,8 @@ def resolve(raw: str, base: str | None = None) -> str | None:
     """WHATWG href of `raw`, joined with the absolute URL `base` if there is one; None if it doesn't parse."""
     if base is not None:
         return _long(scalar_values(raw), scalar_values(base))
+    if _PLAIN_HREF.fullmatch(raw):
+        return raw
     if _PLAIN_AUTHORITY.match(raw) and "^" not in raw:
         fast = _can_ada(scalar_values(raw))
         if fast is not None and "xn--" not in fast.href:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State
-from frontlog.avro.events import FetchResult, LeaseExtension, ResultFacts
-from frontlog.processors import canonical, outputs, policy, politeness, redirects, url_rules, urls
+from frontlog.avro.events import FetchResult, LeaseExtension, Merge, ResultFacts
+from frontlog.processors import canonical, merges, merging, outputs, policy, politeness, redirects, urls
 from frontlog.processors.context import Context, Decided, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.settings import Attempts, Settings
@@ -28,6 +28,8 @@ NOT_OURS = frozenset(
 )
 """Reasons that are no failure of the URL itself."""
 LIMITS = frozenset({R.OVERSIZE, R.BAD_TYPE, R.HEADER_OVERSIZE, R.PARSER_LIMIT})
+DECIDED = frozenset({R.MERGED, R.HOST_BUDGET, R.SITE_BUDGET})
+"""Gates that no fetcher stands at."""
 ENDS_CHAIN = frozenset({R.TOO_MANY_REDIRECTS, R.REDIRECT_LOOP, R.BAD_LOCATION})
 
 
@@ -39,7 +41,8 @@ class Outcome(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Where a URL goes, why, and with which counts. `respelled`: the spelling that is requested from now on."""
+    """Where a URL goes, why, and with which counts. `respelled`: the spelling that is requested from now on; `merge`:
+    the identity that stands for it."""
 
     state: State
     reason: Reason
@@ -47,6 +50,7 @@ class Ending(NamedTuple):
     respelled: str = ""
     attempts: int = 0
     failures: int = 0
+    merge: Merge | None = None
 
 
 def classify(result: FetchResult, row: UrlRow) -> Outcome:
@@ -54,7 +58,7 @@ def classify(result: FetchResult, row: UrlRow) -> Outcome:
     reason = result.reason
     if reason in (R.RELEASED, R.ADDRESS_CHANGED):
         return Outcome(S.ELIGIBLE, reason)
-    if reason in urls.GATES:
+    if reason in urls.GATES - DECIDED:
         return Outcome(S.BLOCKED, reason)
     if reason in LIMITS:
         return Outcome(S.QUARANTINED, reason)
@@ -109,18 +113,22 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
     host = view.hosts.get(key[: keys.HOST_ID_BYTES])
     assert host is not None
     clock = politeness.ended(politeness.clock_in(view, host), settings.politeness, result, ctx.now_ms)
-    end = _counted(settings.attempts, _ending(settings, result, row), row, result)
+    end = _counted(settings.attempts, _ending(view, settings, result, row), row, result)
     end, version = _under_policy(view, result, row, end)
     due_ms = _due_ms(settings.attempts, row, end, clock.next_eligible_ms, ctx.now_ms)
     event = urls.build(
         ctx, row, result.origin_key, end.state, end.reason, detail=end.detail, due_ms=due_ms, attempts=end.attempts,
         failures=end.failures, policy_version=version, clock=clock,
-        result=replace(facts(result, row), location=end.respelled or result.location),
+        result=replace(facts(result, row), location=end.respelled or result.location), merged=end.merge,
     )  # fmt: skip
-    return Decided(decisions=[event], outputs=_removed(ctx, row, end, result, version))
+    signals = merges.raised(view, ctx, settings.canonical.signal_urls, result.origin_key, end.merge)
+    return Decided(
+        decisions=[event, *signals], outputs=_removed(ctx, row, end, result, version),
+        emissions=merges.target(ctx, row, end.merge),
+    )  # fmt: skip
 
 
-def _ending(settings: Settings, result: FetchResult, row: UrlRow) -> Ending:
+def _ending(view: Tables, settings: Settings, result: FetchResult, row: UrlRow) -> Ending:
     """The outcome, with a redirect to the same identity seen for what it is."""
     state, reason = classify(result, row)
     end = Ending(state, reason, result.detail)
@@ -128,8 +136,8 @@ def _ending(settings: Settings, result: FetchResult, row: UrlRow) -> Ending:
         return end
     if not result.location:
         return end._replace(state=S.FAILED, reason=R.BAD_LOCATION, detail="no Location")
-    found = canonical.canonicalize(result.location, url_rules.PROFILES[settings.canonical.profile])
-    if isinstance(found, canonical.Refused) or found.identity != row.url:
+    found = canonical.canonicalize(result.location)
+    if isinstance(found, canonical.Refused) or merging.identity_at(view, settings, found).identity != row.url:
         return end
     # The same identity under another spelling is asked for under that, at most five times (DESIGN §5).
     hop = redirects.next_hop(row.requested or row.url, found.requested, row.chain)
@@ -163,7 +171,7 @@ def _under_policy(view: Tables, result: FetchResult, row: UrlRow, end: Ending) -
         return end, row.policy_version
     verdict = policy.judge_row(view, at, row)
     if not verdict.allowed:
-        end = end._replace(state=S.BLOCKED, reason=verdict.reason, detail=verdict.detail)
+        end = end._replace(state=S.BLOCKED, reason=verdict.reason, detail=verdict.detail, merge=verdict.merge)
     return end, verdict.version
 
 

@@ -27,12 +27,27 @@ class Scope(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...] = ()
     depth_max: int = 16
     pages_per_host_max: int = 0
+    pages_per_site_max: int = 0
+    pages_per_link: int = 100
+
+
+class Traps(msgspec.Struct, frozen=True):
+    """What is taken for a trap (`traps.py`); 0: that rule is off."""
+
+    parameters_max: int = 16
+    segments_max: int = 32
+    repeats_max: int = 3
+    escapes_max: int = 1
+    days_ahead_max: int = 730
+    pattern_urls_max: int = 20_000
+    query_urls_max: int = 5_000
 
 
 class Canonical(msgspec.Struct, frozen=True):
     """How identities are made."""
 
     profile: Literal["conservative", "index"] = "conservative"
+    signal_urls: int = 1_000
 
 
 class Politeness(msgspec.Struct, frozen=True):
@@ -78,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     identity: Identity = Identity()
     scope: Scope = Scope()
+    traps: Traps = Traps()
     canonical: Canonical = Canonical()
     politeness: Politeness = Politeness()
     attempts: Attempts = Attempts()

@@ -55,7 +55,8 @@ PARKED = frozenset({State.GONE, State.FAILED, State.QUARANTINED})
 MOVABLE = PARKED | {State.ELIGIBLE, State.DEFERRED, State.FETCHED}
 """States in which a URL that turns out to be a sitemap is asked for again, as one."""
 STAYS_BLOCKED = frozenset({Reason.MERGED, Reason.BLOCKED_NETWORK})
-"""Reasons that no policy takes back: another identity stands for the URL, or its host's address is refused."""
+"""Reasons that being named as a sitemap does not take back: another identity stands for the URL, or its host's address is
+refused."""
 
 
 def is_file(row: UrlRow) -> bool:

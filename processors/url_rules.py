@@ -5,11 +5,14 @@ is true of some servers only, so it holds for the origins whose policy says so, 
 profile that a user chose (seed 000, chapter 3; DESIGN §8).
 """
 
-from functools import cached_property
-from typing import Literal
+import re
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import msgspec
 
+from frontlog.avro.enums import RuleName
 from frontlog.avro.errors import ConfigError
 
 SlashForm = Literal["keep", "strip", "add"]
@@ -78,6 +81,57 @@ INDEX = OriginRules(
 """What a search index usually wants (seeds 001 and 003): queries sorted, tracking stripped everywhere."""
 
 PROFILES = {"conservative": CONSERVATIVE, "index": INDEX}
+MERGING = frozenset(rule.value for rule in RuleName)
+"""Names of the rules that merge further than the standards do."""
+VALUES: dict[RuleName, tuple[str, ...]] = {
+    RuleName.QUERY_ORDER: ("",),
+    RuleName.SLASH: ("strip", "add"),
+    RuleName.SCHEME: ("https", "http"),
+    RuleName.CANONICAL: ("",),
+}
+"""Values of the rules that have only a few; those about a parameter have its name or `prefix*`."""
+_PARAMETER = re.compile(r"[^\x00-\x20&=#\x7f]{1,200}")
+
+
+def bad_value(rule: RuleName, value: str) -> str:
+    """What is wrong with a rule's value, for people; empty: nothing."""
+    if rule in VALUES:
+        wanted = " or ".join(VALUES[rule])
+        if value in VALUES[rule]:
+            return ""
+        return f"{rule.value} takes {wanted or 'no value'}, not {value!r}"
+    if value != "*" and _PARAMETER.fullmatch(value):
+        return ""
+    return f"{rule.value} takes the name of a parameter, or the beginning of one with a * behind it, not {value!r}"
+
+
+def composed(rules: Iterable[tuple[RuleName, str]]) -> str:
+    """An origin's own rules in force, as JSON: equal rules give equal text; empty: there are none."""
+    fields: dict[str, Any] = {}
+    for rule, value in rules:
+        if rule in (RuleName.TRACKING_PARAMS, RuleName.IGNORED_PARAMS):
+            fields[rule.value] = sorted({*fields.get(rule.value, ()), value})
+        elif rule is RuleName.QUERY_ORDER:
+            fields["query_order_insensitive"] = True
+        elif rule is not RuleName.CANONICAL:  # which says nothing about a URL alone
+            fields[rule.value] = value
+    return msgspec.json.encode(fields, order="sorted").decode() if fields else ""
+
+
+@lru_cache(maxsize=8_192)
+def effective(profile: str, own: str) -> OriginRules:
+    """The rules in force at an origin: its own (JSON of `composed`) and those of the crawl's profile together."""
+    base = PROFILES[profile]
+    if not own:
+        return base
+    ours = msgspec.json.decode(own, type=OriginRules)
+    return OriginRules(
+        tracking_params=tuple(dict.fromkeys((*base.tracking_params, *ours.tracking_params))),
+        ignored_params=tuple(dict.fromkeys((*base.ignored_params, *ours.ignored_params))),
+        query_order_insensitive=base.query_order_insensitive or ours.query_order_insensitive,
+        slash=ours.slash if ours.slash != "keep" else base.slash,
+        scheme=ours.scheme if ours.scheme != "keep" else base.scheme,
+    )
 
 
 def rules_of(described: object) -> OriginRules:

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State
-from frontlog.avro.events import FirstSeen, HostClock, ResultFacts, Transition
-from frontlog.processors import hosts, sitemap_files
+from frontlog.avro.events import FirstSeen, HostClock, Merge, ResultFacts, Transition
+from frontlog.processors import hosts, sitemap_files, tallies, traps
 from frontlog.processors.context import Context
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
@@ -29,6 +29,7 @@ from frontlog.state.tables import Tables
 R, S = Reason, State
 GATES = frozenset({
     R.BAD_SCHEME, R.BLOCKED_NETWORK, R.OUT_OF_SCOPE, R.ROBOTS_DENIED, R.OPERATOR_BLOCK, R.MERGED, R.USERINFO, R.TOO_LONG,
+    R.HOST_BUDGET, R.SITE_BUDGET,
 })  # fmt: skip
 """Reasons of the gates: all lead to BLOCKED."""
 MAY_PASS = frozenset({
@@ -45,7 +46,7 @@ ASKED_FOR = frozenset({R.OPERATOR, R.SITEMAP, R.SEED, R.RECRAWL_FORCED})
 
 TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
     (S.DISCOVERED, S.ELIGIBLE): frozenset({R.ADMITTED}),
-    (S.DISCOVERED, S.BLOCKED): GATES,
+    (S.DISCOVERED, S.BLOCKED): GATES | frozenset(traps.REASONS),
     (S.ELIGIBLE, S.LEASED): frozenset({R.CLAIMED}),
     (S.ELIGIBLE, S.ELIGIBLE): frozenset({R.SITEMAP}),
     (S.ELIGIBLE, S.BLOCKED): GATES,
@@ -67,7 +68,7 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
     (S.FETCHED, S.BLOCKED): GATES,
     (S.DEFERRED, S.ELIGIBLE): frozenset({R.DUE, R.RECRAWL_FORCED, R.SITEMAP}),
     (S.DEFERRED, S.BLOCKED): GATES,
-    (S.BLOCKED, S.ELIGIBLE): frozenset({R.POLICY_ALLOWS}),
+    (S.BLOCKED, S.ELIGIBLE): frozenset({R.POLICY_ALLOWS, R.READMITTED}),
     (S.QUARANTINED, S.ELIGIBLE): ASKED_FOR,
     (S.FAILED, S.ELIGIBLE): ASKED_FOR,
     (S.GONE, S.ELIGIBLE): ASKED_FOR,
@@ -107,6 +108,7 @@ def build(
     first: FirstSeen | None = None,
     result: ResultFacts | None = None,
     clock: HostClock | None = None,
+    merged: Merge | None = None,
 ) -> Transition:
     """The decision that moves `row` (as it stands, or as it will be first) to a state; raises NotAllowed."""
     if reason not in TABLE.get((row.state, to), ()):
@@ -135,6 +137,7 @@ def build(
         first=first,
         result=result,
         clock=clock,
+        merged=merged,
     )
 
 
@@ -169,9 +172,35 @@ def apply(tables: Tables, event: Transition) -> None:
     host = key[: keys.HOST_ID_BYTES]
     if event.clock is not None:
         hosts.set_clock(tables, host, event.clock)
-    if is_page:
-        hosts.count_page(tables, host)
+    if event.merged is not None:
+        tallies.count(tables, event.origin_key, event.merged.rules)
+    _keep_books(tables, event, origin, origin_row, is_page=is_page)
     tables.touched.add(host)
+
+
+def _keep_books(
+    tables: Tables, event: Transition, origin_id: bytes, origin: OriginRow, *, is_page: bool
+) -> None:
+    """Keep the books of traps and budgets. `origin` as it was before."""
+    if event.to_state is S.BLOCKED and event.reason in traps.REASONS:
+        tallies.count(tables, event.origin_key, (event.reason.value,))
+    elif event.to_state is S.BLOCKED and event.reason is R.SITE_BUDGET:
+        _put_site(tables, event.origin_key, over=True)
+    elif event.to_state is S.ELIGIBLE and event.fence == 0 and origin.known >= traps.COUNTED_FROM:
+        # it may be fetched now, and never was
+        if event.from_state is S.DISCOVERED or event.from_state is S.BLOCKED:
+            traps.count(tables, origin_id, event.url)
+    elif is_page:
+        hosts.count_page(tables, origin_id[: keys.HOST_ID_BYTES])
+        _put_site(tables, event.origin_key, page=True)
+
+
+def _put_site(tables: Tables, origin_key: str, *, over: bool = False, page: bool = False) -> None:
+    """Note at a URL's site that a page more was fetched, or that one was refused for its budget."""
+    site = site_of(keys.split_origin_key(origin_key)[1]).encode()
+    row = tables.sites.get(site) or SiteRow()
+    if page or row.over is not over:
+        tables.sites.put(site, replace(row, pages=row.pages + page, over=row.over or over))
 
 
 def _check(row: UrlRow, event: Transition) -> None:
@@ -185,6 +214,7 @@ def _check(row: UrlRow, event: Transition) -> None:
     )
     claimed = event.to_state is S.LEASED and event.from_state is S.ELIGIBLE
     assert event.fence == row.fence + claimed, f"{where}: fence {row.fence} -> {event.fence}"
+    assert (event.merged is not None) is (event.reason is R.MERGED), f"{where}: merged, but not into what"
 
 
 def _new_row(event: Transition, first: FirstSeen, at_ms: int) -> UrlRow:
@@ -221,6 +251,9 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
         attempts=event.attempts,
         failures=event.failures,
     )
+    merge = event.merged
+    if merge is not None or row.merged:
+        new = replace(new, merged=(merge.into, *merge.rules) if merge is not None else ())
     if event.to_state in TAKEN_AWAY:
         # Should it come back, it is fetched whole: a 304 would bring content nothing to give out again.
         new = replace(new, etag="", last_modified="")

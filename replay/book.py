@@ -13,6 +13,7 @@ from frontlog.avro.enums import (
     PolicyAct,
     Reason,
     RobotsState,
+    RuleAct,
     ScopeKind,
     SourceKind,
     State,
@@ -23,10 +24,17 @@ from frontlog.avro.events import (
     OperatorPolicy,
     PartitionPaused,
     RobotsPolicy,
+    SiteLinked,
     Transition,
+    UrlRule,
 )
+from frontlog.replay import trap_reference
+from frontlog.replay.identity_reference import InForce, in_force
 from frontlog.replay.routing import host_of, site_of
 from frontlog.replay.rules import Rules, rules_of
+
+PATTERNS_FROM = 1_000
+_BEFORE_ANY_FETCH = frozenset({State.DISCOVERED, State.BLOCKED})
 
 
 class Lease(NamedTuple):
@@ -56,6 +64,8 @@ class Site(Standing):
     """A registrable domain."""
 
     seeded: bool = False
+    pages: int = 0
+    linked_by: set[str] = field(default_factory=set[str])
 
 
 @dataclass(slots=True)
@@ -70,6 +80,11 @@ class Origin(Standing):
     expires_ms: int = 0
     copy_until_ms: int = 0
     crawl_delay_ms: int = 0
+    applied: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Its own rules of identity that are in force: (rule, value), and the seq of the act."""
+    known: int = 0
+    patterns: dict[str, int] = field(default_factory=dict[str, int])
+    """URLs that may be fetched or were, by pattern, once there are PATTERNS_FROM of any kind."""
 
     def believed(self, now_ms: int) -> bool:
         """Whether its robots.txt, or the last good copy of it, says anything now."""
@@ -89,6 +104,7 @@ class Host(Standing):
     origins: dict[str, Origin] = field(default_factory=dict[str, Origin])
     seeds: tuple[str, ...] = ()
     pages: int = 0
+    lifted: frozenset[str] = frozenset()
     operator_gap_ms: int = 0
     leases: list[Lease] = field(default_factory=list[Lease])
     fence: int = 0
@@ -118,10 +134,11 @@ class Url:
     """A URL. `requested` empty: what is requested is the identity. `page`: it brought a page once; `sitemap`: it was named
     as a sitemap."""
 
-    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "sitemap", "state")
+    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "sitemap", "source", "state")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, source: SourceKind) -> None:
         self.host = host
+        self.source = source
         self.state = State.NONE
         self.fence = 0
         self.deadline_ms = 0
@@ -170,6 +187,11 @@ class Book:
         crawl = max(self.crawl.policy_seq, self.rules.seq)
         return max(crawl, host.site.policy_seq, host.policy_seq, origin.policy_seq, origin.robots_seq)
 
+    def identity_rules(self, origin_key: str) -> InForce:
+        """The rules of identity in force at an origin."""
+        applied = self.origin(origin_key).applied
+        return in_force(self.rules.profile, tuple((seq, *rule) for rule, seq in applied.items()))
+
     # --- writing down -----------------------------------------------------------------------------------------
 
     def take(self, event: Event, at_ms: int) -> None:
@@ -182,6 +204,10 @@ class Book:
             self._robots(event)
         elif isinstance(event, OperatorPolicy):
             self._operator(event)
+        elif isinstance(event, UrlRule):
+            self._url_rule(event)
+        elif isinstance(event, SiteLinked):
+            self.site(event.site).linked_by.add(event.source_site)
         elif isinstance(event, PartitionPaused):
             self.partition_paused = event.paused
 
@@ -189,8 +215,9 @@ class Book:
         url = self.urls.get(event.url)
         is_new = url is None
         if url is None:
-            self.origin(event.origin_key)
-            url = self.urls[event.url] = Url(self.host(host_of(event.origin_key)))
+            self.origin(event.origin_key).known += 1
+            source = event.first.source_kind if event.first is not None else SourceKind.PAGE
+            url = self.urls[event.url] = Url(self.host(host_of(event.origin_key)), source)
         host = url.host
         first = event.first
         if first is not None:
@@ -226,7 +253,16 @@ class Book:
         if event.to_state is State.FETCHED and event.reason is Reason.OK and not url.page and not listing:
             url.page = True
             host.pages += 1
+            host.site.pages += 1
+        if event.to_state is State.ELIGIBLE and not event.fence and event.from_state in _BEFORE_ANY_FETCH:
+            self._pattern(event)
         url.state, url.fence, url.deadline_ms = event.to_state, event.fence, event.deadline_ms
+
+    def _pattern(self, event: Transition) -> None:
+        origin = self.origin(event.origin_key)
+        if origin.known >= PATTERNS_FROM:
+            pattern = trap_reference.pattern(event.url)
+            origin.patterns[pattern] = origin.patterns.get(pattern, 0) + 1
 
     def _host(self, event: HostTransition, at_ms: int) -> None:
         host = self.host(event.host)
@@ -270,6 +306,15 @@ class Book:
         elif event.state is not RobotsState.UNREACHABLE:  # which keeps the last good copy
             origin.text, origin.text_seq = b"", 0
 
+    def _url_rule(self, event: UrlRule) -> None:
+        if event.act is RuleAct.PROPOSED:
+            return
+        origin = self.origin(event.origin_key)
+        origin.policy_seq = event.seq
+        origin.applied.pop((event.rule.value, event.value), None)
+        if event.act is RuleAct.APPLIED:
+            origin.applied[event.rule.value, event.value] = event.seq
+
     def _operator(self, event: OperatorPolicy) -> None:
         kind, act = event.scope_kind, event.act
         if act is PolicyAct.SETTINGS:
@@ -277,6 +322,10 @@ class Book:
             return
         if act is PolicyAct.SLOW:
             self.host(event.scope).operator_gap_ms = event.gap_ms
+            return
+        if act is PolicyAct.READMIT:
+            host = self.host(event.scope)
+            host.lifted, host.policy_seq = frozenset(event.settings.split()), event.seq
             return
         standing: Standing = self.crawl
         if kind is ScopeKind.SITE:

@@ -20,7 +20,7 @@ from frontlog.avro.events import (
     RobotsPolicy,
     Transition,
 )
-from frontlog.processors import canonical, url_rules
+from frontlog.processors import canonical
 from frontlog.replay.checks_log import BOTH
 from frontlog.replay.ledger import Decision, Input, Taken
 from frontlog.replay.routing import host_of, partition_of
@@ -34,6 +34,7 @@ _RANK = {
     for n, name in enumerate((*_ORDER, Topic.DISCOVERIES.value, Topic.CANDIDATES.value, "timer", "claim"))
 }
 _ACTS = frozenset({"pause", "resume", "block", "unblock", "slow"})
+"""Acts that always lead to a decision; one on a rule that holds already leads to none."""
 
 
 class Causes(Watch):
@@ -142,11 +143,10 @@ class Lost(Watch):
     def _links(self, event: Discovery) -> str:
         if self._elsewhere(host_of(event.origin_key)):
             return ""
-        rules = url_rules.PROFILES[self.book.rules.profile]
         for url in event.urls:
             if url in self.book.urls:
                 continue
-            found = canonical.canonicalize(url, rules)
+            found = canonical.canonicalize(url)
             if isinstance(found, canonical.Refused):
                 return f"{url[:200]} was not refused, and can't be known ({found.reason.value})"
             if found.origin_key == event.origin_key and found.identity not in self.book.urls:

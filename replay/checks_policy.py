@@ -21,6 +21,8 @@ from frontlog.replay.watch import Watch
 
 _JUDGED = frozenset({
     Reason.ADMITTED, Reason.CLAIMED, Reason.POLICY_ALLOWS, Reason.ROBOTS_DENIED, Reason.OPERATOR_BLOCK, Reason.OUT_OF_SCOPE,
+    Reason.MERGED, Reason.READMITTED,
+    Reason.HOST_BUDGET, Reason.SITE_BUDGET,
 })  # fmt: skip
 """Reasons of moves that a verdict of the policy stands behind."""
 _SEEDS = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
@@ -88,7 +90,7 @@ class Scope(Watch):
     """What belongs to the crawl."""
 
     name = "scope"
-    doc = "each page that is claimed lies in the scope of the seeds, the patterns, the depth and the budgets"
+    doc = "each page that is claimed lies in the scope of the seeds, the patterns and the depth"
 
     def moved(self, decision: Decision, event: Transition) -> None:
         if event.first is not None and event.first.scope is not None and not self._seeded(event):
@@ -125,8 +127,6 @@ def _outside(rules: Rules, event: Transition, url: Url) -> str:
         return f"excluded by {excluded}" if excluded is not None else ""
     if event.depth > rules.depth_max:
         return f"depth {event.depth}"
-    if rules.pages_per_host_max and host.pages >= rules.pages_per_host_max and not url.page:
-        return f"{host.pages} pages of {host.name}"
     covered = {
         "any": True,
         "site": host.site.seeded,

@@ -23,7 +23,7 @@ from frontlog.avro.events import (
     RobotsPolicy,
     Transition,
 )
-from frontlog.processors import canonical, policy, url_rules
+from frontlog.processors import canonical, merging, policy
 from frontlog.processors.sites import partition_of, site_of
 from frontlog.processors.times import rfc3339
 from frontlog.replay import story
@@ -69,7 +69,6 @@ def explain(folder: Path, url: str) -> Explanation:
         raise ConfigError(
             f"{url!r} has no identity: {found.reason.doc}{detail}; give an absolute http or https URL"
         )
-    # The profile may merge schemes or slashes, never sites, so the partition is that of the host.
     with open_shard(frontiers[partition_of(site_of(found.host), len(frontiers))]) as shard:
         subject, base = _look(shard, url)
         lines = list(_Log(shard, subject).lines())
@@ -86,9 +85,17 @@ def _look(shard: OpenShard, url: str) -> tuple[_Subject, Explanation]:
     with shard.store.begin() as txn:
         tables = Tables(txn)
         settings = policy.settings_of(tables)
-        found = canonical.canonicalize(url, url_rules.PROFILES[settings.canonical.profile])
-        assert isinstance(found, canonical.Identity), "a profile refuses nothing that the standards accept"
+        found = canonical.canonicalize(url)
+        assert isinstance(found, canonical.Identity), "it was one before the folder was opened"
         row = tables.urls.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
+        if row is None:  # a spelling that nobody found: what the rules of its origin would make of it
+            under = merging.identity_at(tables, settings, found)
+            found = (
+                replace(under, rules_fired=(*found.rules_fired, *under.rules_fired))
+                if under is not found
+                else found
+            )
+            row = tables.urls.get(keys.url_key(keys.origin_id(found.origin_key), found.identity))
         since_ms = row.first_seen_ms if row is not None else 0
         subject = _Subject(url, found, row, settings.identity.token, since_ms)
         base = Explanation(
@@ -217,7 +224,11 @@ class _Log:
 
     def _rule(self, event: Transition) -> str:
         """What stood behind a verdict: the rule that denied, or the robots line that allowed a claim."""
-        if event.detail.startswith("line ") or event.reason.value in ("out_of_scope", "operator_block"):
+        if event.detail.startswith("line ") or event.reason.value in (
+            "out_of_scope",
+            "operator_block",
+            "merged",
+        ):
             return event.detail
         if event.reason.value not in ("claimed", "admitted", "policy_allows"):
             return ""

@@ -11,8 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from frontlog.avro.enums import FetchKind, Reason, State
+from frontlog.replay.trap_reference import Limits
 
-_GATES = "bad_scheme blocked_network out_of_scope robots_denied operator_block merged userinfo too_long"
+_GATES = (
+    "bad_scheme blocked_network out_of_scope robots_denied operator_block merged userinfo too_long "
+    "host_budget site_budget"
+)
+_TRAPS = "trap_parameters trap_depth trap_repetition trap_encoding trap_calendar trap_pattern"
 _ASKED = "operator sitemap seed recrawl_forced"
 _MAY_PASS = (
     "too_many_requests unavailable server_error timeout connection_refused connection_reset no_route protocol_error "
@@ -20,7 +25,7 @@ _MAY_PASS = (
 )
 _TABLE = f"""
 DISCOVERED  ELIGIBLE     admitted
-DISCOVERED  BLOCKED      {_GATES}
+DISCOVERED  BLOCKED      {_GATES} {_TRAPS}
 ELIGIBLE    ELIGIBLE     sitemap
 ELIGIBLE    LEASED       claimed
 ELIGIBLE    BLOCKED      {_GATES}
@@ -37,7 +42,7 @@ FETCHED     ELIGIBLE     recrawl_due recrawl_forced sitemap
 FETCHED     BLOCKED      {_GATES}
 DEFERRED    ELIGIBLE     due recrawl_forced sitemap
 DEFERRED    BLOCKED      {_GATES}
-BLOCKED     ELIGIBLE     policy_allows
+BLOCKED     ELIGIBLE     policy_allows readmitted
 QUARANTINED ELIGIBLE     {_ASKED}
 FAILED      ELIGIBLE     {_ASKED}
 GONE        ELIGIBLE     {_ASKED}
@@ -92,6 +97,10 @@ class Rules(NamedTuple):
     retry_after_ms_max: int = 86_400_000
     profile: str = "conservative"
     index_depth_max: int = 2
+    signal_urls: int = 1_000
+    pages_per_site_max: int = 0
+    pages_per_link: int = 100
+    traps: Limits = Limits()
 
 
 def rules_of(text: str, seq: int) -> Rules:
@@ -99,7 +108,7 @@ def rules_of(text: str, seq: int) -> Rules:
     said: dict[str, Any] = msgspec.json.decode(text)
     scope, polite = said.get("scope", {}), said.get("politeness", {})
     changes: dict[str, Any] = {name: polite[name] for name in Rules._fields if name in polite}
-    for name in ("depth_max", "pages_per_host_max"):
+    for name in ("depth_max", "pages_per_host_max", "pages_per_site_max", "pages_per_link"):
         if name in scope:
             changes[name] = scope[name]
     for name in ("include", "exclude"):
@@ -112,4 +121,7 @@ def rules_of(text: str, seq: int) -> Rules:
         changes["index_depth_max"] = said["sitemaps"]["index_depth_max"]
     if "profile" in said.get("canonical", {}):
         changes["profile"] = said["canonical"]["profile"]
+    if "signal_urls" in said.get("canonical", {}):
+        changes["signal_urls"] = said["canonical"]["signal_urls"]
+    changes["traps"] = Limits(**said.get("traps", {}))
     return Rules(seq=seq)._replace(**changes)

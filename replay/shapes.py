@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from frontlog.avro.enums import PolicyAct, Reason, ScopeKind, State
+from frontlog.avro.enums import PolicyAct, Reason, RuleAct, RuleName, ScopeKind, State
 from frontlog.streams.summary import StateCount, WaitingHost
 
 
@@ -60,10 +60,53 @@ class SitemapStatus(msgspec.Struct, frozen=True):
     shown: tuple[tuple[str, str], ...] = ()
 
 
+class Tally(msgspec.Struct, frozen=True):
+    """How many URLs of an origin a rule merged, or a reason refused; `signalled_ms`: when that was suddenly many."""
+
+    origin_key: str
+    name: str
+    total: int
+    signalled_ms: int = 0
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of identity at an origin, and its evidence."""
+
+    origin_key: str
+    rule: RuleName
+    value: str
+    act: RuleAct
+    learned: bool = False
+    agreeing: int = 0
+    against: int = 0
+    at_ms: int = 0
+    actor: str = ""
+    note: str = ""
+
+
+class Collision(msgspec.Struct, frozen=True):
+    """An identity and what was merged into it: how many spellings, by which rules; the first thousand of them."""
+
+    identity: str
+    count: int
+    rules: tuple[str, ...]
+    spellings: tuple[str, ...]
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """A URL that a rule of traps or a budget refused, and the page on which it was found first."""
+
+    url: str
+    reason: Reason
+    origin_key: str
+    source_url: str = ""
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How a crawl stands. `running`: a process has the folder open for crawling (its pid in `pid`).
 
     `durability`: what the commits of the last owner survived (log.durability). `leases`: slots given out.
+    `signals`: rules that merged or refused much of an origin within an hour, the newest first.
     """
 
     folder: str
@@ -84,6 +127,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     archive_bytes: int = 0
     archive_files: int = 0
     leases: int = 0
+    signals: tuple[Tally, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -11,8 +11,9 @@ from typing import TypeVar
 from frontlog.avro.codec import decode
 from frontlog.avro.enums import PolicyAct, ScopeKind, State, Topic
 from frontlog.avro.events import Event, OwnershipTaken, PartitionPaused
+from frontlog.replay.collisions import tallies
 from frontlog.replay.folder import OpenShard, archive_size, log_bytes, open_shard, owner_of, shards_of
-from frontlog.replay.shapes import Act, PartitionStatus, SitemapStatus, Status
+from frontlog.replay.shapes import Act, PartitionStatus, SitemapStatus, Status, Tally
 from frontlog.state import head as heads
 from frontlog.state.catalogue import META
 from frontlog.state.rows import PolicyRow, SitemapRow
@@ -25,10 +26,12 @@ from frontlog.streams.topics import Role, input_topics
 WAITING_SHOWN = 50
 SITEMAPS_SHOWN = 10
 WAITING = frozenset({State.DISCOVERED, State.ELIGIBLE, State.LEASED, State.FETCHED})
+SIGNALS_SHOWN = 50
 WINDOW_RECORDS = 1_000
 E = TypeVar("E", bound=Event)
 _LASTING = {
     PolicyAct.BLOCK: PolicyAct.UNBLOCK, PolicyAct.PAUSE: PolicyAct.RESUME, PolicyAct.SLOW: PolicyAct.SLOW,
+    PolicyAct.READMIT: PolicyAct.READMIT,
 }  # fmt: skip
 _ENDS = {end: act for act, end in _LASTING.items()}
 
@@ -42,6 +45,7 @@ def status(folder: Path) -> Status:
     partitions: list[PartitionStatus] = []
     acts: dict[Act, None] = {}
     durabilities: set[str] = set()
+    signals: list[Tally] = []
     rejects = leases = 0
     sitemaps: list[tuple[SitemapRow, str]] = []
     for ref in refs:
@@ -56,6 +60,7 @@ def status(folder: Path) -> Status:
             look_at_hosts(txn, survey, now_ms)
             leases += txn.count("leases")
             sitemaps += _sitemaps_of(Tables(txn))
+            signals += [one for one in tallies(txn) if one.signalled_ms]
             acts |= dict.fromkeys(_acts(shard, txn))
     waiting = sorted(survey.waiting, key=lambda host: (-host.urls, host.host))
     archive_bytes, archive_files = archive_size(folder)
@@ -79,6 +84,7 @@ def status(folder: Path) -> Status:
         archive_bytes=archive_bytes,
         archive_files=archive_files,
         leases=leases,
+        signals=tuple(sorted(signals, key=lambda one: -one.signalled_ms)[:SIGNALS_SHOWN]),
     )
 
 
@@ -160,7 +166,8 @@ def _acts(shard: OpenShard, txn: Txn) -> Iterator[Act]:
             if slot not in newest or newest[slot][0] < seq:
                 newest[slot] = seq, scope, row
     for (_, act), (_, scope, row) in newest.items():
-        if row.act is act and not (act is PolicyAct.SLOW and not row.gap_ms):
+        empty = (act is PolicyAct.SLOW and not row.gap_ms) or (act is PolicyAct.READMIT and not row.settings)
+        if row.act is act and not empty:
             kind, _, name = scope.decode().partition(":")
             yield Act(act, ScopeKind.named(kind), name, row.at_ms, row.gap_ms, row.actor, row.note)
     if tables.crawl.paused and (found := _newest(shard, txn, PartitionPaused)) is not None:

@@ -21,12 +21,14 @@ from frontlog.avro.events import ContentVerdict, Document, Reject, Removed
 from frontlog.fetch.records import verify_archive
 from frontlog.replay import (
     checks_content,
+    checks_identity,
     checks_inputs,
     checks_log,
     checks_outputs,
     checks_policy,
     checks_politeness,
     checks_sitemaps,
+    checks_traps,
     checks_urls,
 )
 from frontlog.replay.checks_fold import Digests, Fold, Live, Rows
@@ -50,7 +52,8 @@ NOT_VERIFIED: tuple[str, ...] = (
     "contradicts a decision",
     "that fetch-results tell the truth, and that the clocks of fetchers are right",
     "that addresses are public: the networks that a crawl may go to are no part of its log",
-    "that identities merge what they should, and that what was refused for another reason than robots.txt had to be",
+    "that the standards make of a spelling what its identity says, and that what was refused for another reason than "
+    "robots.txt and rules of identity had to be",
     "the texts and prints that documents were compared by, and the fields of outputs beyond id and URL",
 )
 WHILE_RUNNING = (
@@ -62,6 +65,8 @@ WATCHES: tuple[type[Watch], ...] = (
     *checks_log.CHECKS,
     *checks_inputs.CHECKS,
     *checks_urls.CHECKS,
+    *checks_identity.CHECKS,
+    *checks_traps.CHECKS,
     *checks_politeness.CHECKS,
     *checks_policy.CHECKS,
     *checks_sitemaps.CHECKS,

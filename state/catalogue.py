@@ -7,12 +7,15 @@ from frontlog.state.rows import (
     ContentRow,
     HostRow,
     OriginRow,
+    PatternRow,
     PolicyRow,
     Row,
     SitemapRow,
     SiteRow,
+    TallyRow,
     UrlContentRow,
     UrlRow,
+    UrlRuleRow,
 )
 
 
@@ -36,6 +39,17 @@ FRONTIER_TABLES = (
     Table("errands", "host_id ‖ BLAKE2b-96 of origin_key", "robots hops that wait for this host", None),
     Table("addresses", "address", "the budget that hosts on one address share", AddressRow),
     Table("policies", "scope ‖ seq", "robots texts, operator's acts, settings", PolicyRow),
+    Table(
+        "url_rules",
+        "origin_id ‖ rule ‖ value",
+        "rules of identity at an origin, with their evidence",
+        UrlRuleRow,
+    ),
+    Table("tallies", "origin_id ‖ name", "how much each rule merged or refused at an origin", TallyRow),
+    Table(
+        "patterns", "origin_id ‖ BLAKE2b-96 of pattern", "how many URLs of an origin look alike", PatternRow
+    ),
+    Table("inlinks", "BLAKE2b-96 of site ‖ BLAKE2b-96 of source", "which sites link to which", None),
     Table("sites", "registrable domain", "operator's flags and budgets of a site", SiteRow),
     Table("sitemaps", "origin_id ‖ url_id", "every sitemap and feed, and what it listed last", SitemapRow),
     Table("marks", "name", "settings, pauses and cursors of the whole partition", None),

@@ -9,17 +9,20 @@ each string of a tuple ends in a line feed (URLs and scopes hold none). A change
 released encodings stay readable (DESIGN §1, "The log proves itself").
 """
 
+import struct
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import msgspec
 
-from frontlog.avro.enums import PolicyAct, Reason, RobotsState, SourceKind, State
+from frontlog.avro.enums import PolicyAct, Reason, RobotsState, RuleAct, RuleName, SourceKind, State
 from frontlog.state.row_codec import build
 
 FOLD_VERSION = 1
 STATES = tuple(State)
 STATE_INDEX = {state: i for i, state in enumerate(STATES)}
+REASON_INDEX = {reason: i for i, reason in enumerate(Reason)}
+_STATES = struct.Struct(f">{len(STATES)}I")
 CLASSES = 5
 """Priority classes: 0 first, 4 last."""
 
@@ -86,6 +89,8 @@ class UrlRow(Row, frozen=True):
     body_file: str = ""
     body_sha256: bytes = b""
     content_hash: bytes = b""
+    merged: tuple[str, ...] = ()
+    """The identity that stands for it, then the rules that say so; empty: it stands for itself."""
 
     @property
     def brought_page(self) -> bool:
@@ -115,6 +120,13 @@ class OriginRow(Row, frozen=True):
     pages: int = 0
     states: bytes = b"\0" * (4 * len(STATES))
     due: bytes = b"\0" * (4 * CLASSES)
+    rules: str = ""
+    """Its own rules of identity that are in force, as JSON (`processors/url_rules.py`); empty: none."""
+
+    @property
+    def known(self) -> int:
+        """How many URLs it has."""
+        return sum(_STATES.unpack(self.states))
 
 
 class HostRow(Row, frozen=True):
@@ -151,6 +163,8 @@ class HostRow(Row, frozen=True):
     origins: bytes = b""
     seeds: tuple[str, ...] = ()
     errand: bytes = b""
+    lifted: tuple[str, ...] = ()
+    """Reasons of traps that an operator lifted for the host."""
 
 
 class AddressRow(Row, frozen=True):
@@ -162,12 +176,18 @@ class AddressRow(Row, frozen=True):
 
 
 class SiteRow(Row, frozen=True):
-    """A registrable domain. Key: its name."""
+    """A registrable domain. Key: its name. `linked`: other sites with a link to it; `over`: something of it was refused
+    for its budget since the last of those came."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"linked": "I"}
 
     policy_seq: int = 0
     blocked: bool = False
     paused: bool = False
     seeded: bool = False
+    over: bool = False
+    pages: int = 0
+    linked: int = 0
 
 
 class SitemapRow(Row, frozen=True):
@@ -203,6 +223,46 @@ class PolicyRow(Row, frozen=True):
     settings: str = ""
     actor: str = ""
     note: str = ""
+
+
+class UrlRuleRow(Row, frozen=True):
+    """A rule of identity at an origin. Key: origin_id ‖ number of the rule ‖ its value."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"agreeing": "I", "against": "I"}
+
+    origin_key: str
+    rule: RuleName
+    value: str
+    act: RuleAct
+    learned: bool = False
+    agreeing: int = 0
+    against: int = 0
+    seq: int = 0
+    at_ms: int = 0
+    actor: str = ""
+    note: str = ""
+
+
+class TallyRow(Row, frozen=True):
+    """How much a rule merged, or a reason refused, at an origin. Key: origin_id ‖ name of the rule or reason."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"window": "I"}
+
+    origin_key: str
+    name: str
+    total: int = 0
+    window: int = 0
+    window_ms: int = 0
+    signalled_ms: int = 0
+
+
+class PatternRow(Row, frozen=True):
+    """URLs of an origin with the same pattern. Key: origin_id ‖ BLAKE2b-96 of the pattern."""
+
+    WIDTHS: ClassVar[dict[str, str]] = {"urls": "I"}
+
+    pattern: str
+    urls: int = 0
 
 
 class ContentRow(Row, frozen=True):
@@ -242,7 +302,8 @@ class MarksRow(Row, frozen=True):
 
 
 ROWS: tuple[type[Row], ...] = (
-    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, SitemapRow, PolicyRow, ContentRow, UrlContentRow, MarksRow,
+    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, SitemapRow, PolicyRow, UrlRuleRow, TallyRow, PatternRow, ContentRow,
+    UrlContentRow, MarksRow,
 )  # fmt: skip
 for _cls in ROWS:
     _cls.CODEC = build(_cls, _cls.WIDTHS)

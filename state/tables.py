@@ -22,12 +22,15 @@ from frontlog.state.rows import (
     HostRow,
     MarksRow,
     OriginRow,
+    PatternRow,
     PolicyRow,
     Row,
     SitemapRow,
     SiteRow,
+    TallyRow,
     UrlContentRow,
     UrlRow,
+    UrlRuleRow,
 )
 from frontlog.state.store import Txn
 
@@ -162,6 +165,10 @@ class Tables:
         self.hosts = RowTable("hosts", HostRow, txn, digest("hosts"))
         self.addresses = RowTable("addresses", AddressRow, txn, digest("addresses"))
         self.policies = RowTable("policies", PolicyRow, txn, digest("policies"))
+        self.url_rules = RowTable("url_rules", UrlRuleRow, txn, digest("url_rules"))
+        self.tallies = RowTable("tallies", TallyRow, txn, digest("tallies"))
+        self.patterns = RowTable("patterns", PatternRow, txn, digest("patterns"))
+        self.inlinks = IndexTable("inlinks", txn, digest("inlinks"))
         self.sites = RowTable("sites", SiteRow, txn, digest("sites"))
         self.sitemaps = RowTable("sitemaps", SitemapRow, txn, digest("sitemaps"))
         self.content = RowTable("content", ContentRow, txn, digest("content"))
@@ -173,8 +180,10 @@ class Tables:
         self.marks = IndexTable("marks", txn, digest("marks"))
         self.touched: set[bytes] = set()
         """Ids of hosts whose turn must be worked out again before the next claim or the batch's end."""
-        self._rows = (self.urls, self.origins, self.hosts, self.addresses, self.policies, self.sites, self.sitemaps,
-        self.content, self.url_content)  # fmt: skip
+        self._rows = (
+            self.urls, self.origins, self.hosts, self.addresses, self.policies, self.url_rules, self.tallies, self.patterns,
+            self.sites, self.sitemaps, self.content, self.url_content,
+        )  # fmt: skip
         self._marks: MarksRow | None = None
 
     @property

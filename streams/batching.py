@@ -35,7 +35,10 @@ from frontlog.avro.events import (
     OwnershipTaken,
     PartitionPaused,
     RobotsPolicy,
+    Signal,
+    SiteLinked,
     Transition,
+    UrlRule,
 )
 from frontlog.processors import claims, control, hosts, jobs, machine, partition
 from frontlog.processors.context import Cause, Context, Decided, Emission
@@ -62,6 +65,9 @@ TOPIC_OF: dict[type[Event], Topic] = {
     PartitionPaused: Topic.OWNERSHIP,
     CursorMoved: Topic.OWNERSHIP,
     Document: Topic.DOCUMENTS,
+    UrlRule: Topic.POLICIES,
+    Signal: Topic.POLICIES,
+    SiteLinked: Topic.POLICIES,
 }
 
 
@@ -320,10 +326,12 @@ def read_input(topic: str, value: bytes) -> Event:
 
 def record_key(event: Event, partition_number: int) -> bytes:
     """The key of a decision's record (DESIGN §2)."""
-    if isinstance(event, (Transition, RobotsPolicy)):
+    if isinstance(event, (Transition, RobotsPolicy, UrlRule, Signal)):
         return event.origin_key.encode()
     if isinstance(event, HostTransition):
         return event.host.encode()
+    if isinstance(event, SiteLinked):
+        return f"site:{event.site}".encode()
     if isinstance(event, OperatorPolicy):
         return f"{event.scope_kind.value}:{event.scope}".encode()
     if isinstance(event, Document):

@@ -208,7 +208,7 @@ def test_pages_of_a_host_are_bounded_and_a_counted_page_may_come_again() -> None
     bench.seed("http://a.example/y")
     bench.wait()
     made = bench.claims()
-    assert made.moves == [(S.ELIGIBLE, S.BLOCKED, R.OUT_OF_SCOPE)]
+    assert made.moves == [(S.ELIGIBLE, S.BLOCKED, R.HOST_BUDGET)]
     assert made.out(Topic.REMOVED) == []
     bench.control("recrawl", target_kind=ScopeKind.CRAWL, urls=(URL,))
     assert bench.page_lease().url == URL

@@ -131,8 +131,10 @@ def test_a_repeat_changes_nothing(kind: SourceKind) -> None:
 def test_a_profile_merges_more() -> None:
     bench = scoped(canonical=Canonical(profile="index"))
     made = bench.decide(found("http://a.example/p?b=1&a=2&utm_source=z", "http://a.example/p?a=2&b=1"))
-    assert len(made.moves) == 1
+    assert [(to, reason) for _, to, reason in made.moves] == [(S.ELIGIBLE, R.ADMITTED), (S.BLOCKED, R.MERGED)]
     assert bench.url("http://a.example/p?a=2&b=1").requested == "http://a.example/p?b=1&a=2&utm_source=z"
+    merged = bench.url("http://a.example/p?b=1&a=2&utm_source=z")
+    assert merged.merged == ("http://a.example/p?a=2&b=1", "tracking_params", "query_order")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,19 @@ PIECES = [
         "a=1&b=2",
         "\ufeff",
     ),
+    *(
+        "https://a-b.example",
+        "/x-y/z.html",
+        "/.x",
+        "/a.",
+        ":8080",
+        ":08080",
+        ":60000",
+        "?q=a/b?c",
+        "-",
+        "//a.b1/",
+        "--",
+    ),
     *("|", "^", "`", "{", "}", "<", ">", '"', "'", "~", "+", ";", ",", "\u3002", "\uff0e", "\uff0f", "\xad"),
 ]
 SPELLINGS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=9).map("".join)

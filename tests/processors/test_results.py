@@ -61,7 +61,7 @@ def test_each_status(status: int, state: State, reason: Reason) -> None:
 
 def expected(reason: Reason) -> tuple[State, Reason]:
     """Where a failure leads, by the table of seed 000, chapter 6, and DESIGN §5."""
-    blocked = "bad_scheme blocked_network out_of_scope robots_denied operator_block merged userinfo too_long"
+    blocked = "bad_scheme blocked_network out_of_scope robots_denied operator_block userinfo too_long"
     quarantined = "oversize bad_type header_oversize parser_limit"
     failed = "too_many_redirects redirect_loop bad_location"
     passes = """too_many_requests unavailable server_error timeout connection_refused connection_reset no_route

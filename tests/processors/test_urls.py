@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, SourceKind, State
-from frontlog.avro.events import BodyRef, FirstSeen, HostClock, ResultFacts, Transition
+from frontlog.avro.events import BodyRef, FirstSeen, HostClock, Merge, ResultFacts, Transition
 from frontlog.processors import urls
 from frontlog.state.rows import UrlRow
 from support.machine import NOW_MS, Bench
@@ -51,6 +51,8 @@ def event_of(start: State, to: State, reason: Reason, **fields: Any) -> Transiti
         seq=9, owner_token=1, origin_key=ORIGIN, url=URL, from_state=start, to_state=to, reason=reason, priority=2,
         fence=fence,
     )  # fmt: skip
+    if reason is R.MERGED:
+        base = replace(base, merged=Merge(into="http://a.example/y", rules=("slash",)))
     return replace(base, **fields)
 
 

@@ -20,7 +20,7 @@ from frontlog.avro.events import (
     PartitionPaused,
 )
 from frontlog.processors.settings import Politeness, Scope
-from frontlog.replay import checks_policy, checks_politeness
+from frontlog.replay import checks_policy, checks_politeness, checks_traps
 from support.stage import (
     ADDRESS,
     ASKED,
@@ -225,11 +225,11 @@ def test_the_scope_of_claims(scope: Scope, depth: int, said: str) -> None:
 
 
 def test_a_budget_of_pages_is_kept() -> None:
-    stage = Stage(checks_policy.Scope)
+    stage = Stage(checks_traps.Budgets)
     stage.show(settings(scope=Scope(mode="any", pages_per_host_max=1)), SEEN, CLAIM, FETCHED)
     other = "http://a.example/2"
     more = [replace(one, url=other) for one in (SEEN, CLAIM)]
-    assert stage.show(*more) == [f"{other} was claimed out of scope: 1 pages of {HOST}"]
+    assert stage.show(*more) == [f"{other} was claimed beyond its budget (host_budget)"]
 
 
 def test_only_seeds_widen_the_scope() -> None:

@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
-from frontlog.processors import politeness, retry_after, robots_txt, settings, sites, urls
-from frontlog.replay import checks_politeness, robots_reference, routing, rules
+from frontlog.processors import politeness, retry_after, robots_txt, settings, sites, traps, urls
+from frontlog.replay import checks_politeness, robots_reference, routing, rules, trap_reference
 from house.source import used_modules
 
 VECTORS = Path(__file__).resolve().parents[2].parent / "shared" / "vectors" / "robots.jsonl"
 SECOND = (
     "rules", "routing", "robots_reference", "book", "ledger", "watch", "checks_log", "checks_urls", "checks_politeness",
-    "checks_policy", "checks_outputs",
+    "checks_policy", "checks_outputs", "checks_identity", "identity_reference",
+    "checks_traps", "trap_reference",
 )  # fmt: skip
 """Modules of `replay` that must share nothing with the machines."""
 FRAGMENTS = (
@@ -73,14 +74,21 @@ def test_both_know_what_a_failure_of_the_host_is() -> None:
 
 def test_both_read_the_same_settings() -> None:
     given = settings.Settings(
-        scope=settings.Scope(mode="prefix", include=("a",), exclude=("b", "c"), depth_max=3, pages_per_host_max=9),
+        scope=settings.Scope(
+            mode="prefix", include=("a",), exclude=("b", "c"), depth_max=3, pages_per_host_max=9, pages_per_link=3
+        ),
         politeness=settings.Politeness(gap_ms_min=7, gap_factor=1.5, host_failures_max=2),
-        identity=settings.Identity(token="bot"), canonical=settings.Canonical(profile="index"),
+        identity=settings.Identity(token="bot"), canonical=settings.Canonical(profile="index", signal_urls=7),
+        traps=settings.Traps(parameters_max=3, days_ahead_max=1, query_urls_max=2),
     )  # fmt: skip
     for one in (given, settings.Settings()):
         found = rules.rules_of(settings.encode(one), 5)
         wanted = {**_fields(one.politeness), **_fields(one.scope), "token": one.identity.token}
         wanted |= {"profile": one.canonical.profile, "scope_mode": one.scope.mode, "seq": 5}
+        wanted |= {
+            "signal_urls": one.canonical.signal_urls,
+            "traps": trap_reference.Limits(**_fields(one.traps)),
+        }
         shared = {name: value for name, value in wanted.items() if name in found._fields}
         assert {name: getattr(found, name) for name in shared} == shared
     assert rules.Rules() == rules.rules_of("{}", 0) == rules.rules_of(settings.encode(settings.Settings()), 0)
@@ -88,6 +96,32 @@ def test_both_read_the_same_settings() -> None:
 
 def _fields(one: Any) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__struct_fields__}
+
+
+TRAP_PIECES = (
+    "/", "/a", "/b", "/a/b", "/2031", "/2031/5", "/2031-05-01", "/2028/11/30", "-12", "/2029", "%25", "%2525", "%20",
+    "%252520", "%2525zz", "?", "&", "year=2040", "month=3", "y=2039", "m=12", "d=9", "date=20310230", "birthday=20290101",
+    "week=5", "x=1", "=", "2031-5", "/deadbeef12", "00ff00ff", "/12", "a9", "2031-02-30", "/2031/13", "20", "1", "%",
+    "/2031/05/", "2100-10", ".",
+)  # fmt: skip
+
+
+def test_both_know_the_same_traps() -> None:
+    chance = random.Random(7)
+    found = {reason.value: 0 for reason in traps.REASONS} | {"": 0}
+    for _ in range(20_000):
+        url = "http://h/" + "".join(chance.choices(TRAP_PIECES, k=chance.randrange(12)))
+        limits = {
+            "parameters_max": chance.choice((0, 1, 3)), "segments_max": chance.choice((0, 6, 32)),
+            "repeats_max": chance.choice((0, 1, 2, 3)), "escapes_max": chance.choice((0, 1, 2)),
+            "days_ahead_max": chance.choice((0, 730, 3_000)),
+        }  # fmt: skip
+        trap = traps.of_form(settings.Traps(**limits), url, NOW_MS)
+        reason = trap.reason.value if trap else ""
+        found[reason] += 1
+        assert trap_reference.form(url, trap_reference.Limits(**limits), NOW_MS) == reason, (url, limits)
+        assert trap_reference.pattern(url) == traps.pattern_of(url)
+    assert min(number for reason, number in found.items() if reason != "trap_pattern") > 50, found
 
 
 def test_both_find_the_same_partition() -> None:

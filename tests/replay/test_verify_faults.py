@@ -7,12 +7,13 @@ import pytest
 
 import support.faults_flow
 import support.faults_forged
+import support.faults_identity
 import support.faults_machines
 from frontlog.replay.verify import CATALOGUE
 from support.faults import FAULTS, Fault
 from support.looking import found_wrong
 
-PLANTED = (support.faults_forged, support.faults_machines, support.faults_flow)
+PLANTED = (support.faults_identity, support.faults_forged, support.faults_machines, support.faults_flow)
 
 
 @pytest.mark.parametrize("one", FAULTS, ids=[one.name for one in FAULTS])

@@ -63,7 +63,9 @@ def test_neighbouring_strings_are_kept_apart() -> None:
 def test_the_layout_is_what_the_module_says() -> None:
     # Fixed numbers, big endian, 8 bytes each; an enum and a bool one byte; no variable field.
     assert AddressRow(next_ms=1, in_flight=-1, tail_ms=2).encode() == struct.pack(">qqq", 1, -1, 2)
-    assert SiteRow(policy_seq=7, paused=True).encode() == struct.pack(">q???", 7, False, True, False)
+    assert SiteRow(policy_seq=7, paused=True, linked=9).encode() == struct.pack(
+        ">q????qI", 7, False, True, False, False, 0, 9
+    )
     assert seed_row().encode()[0] == list(State).index(State.ELIGIBLE)
 
 

@@ -158,6 +158,7 @@ class Bench:
             step = self.make(jobs.step_all(self.tables, ctx), ctx)
             made.decisions += step.decisions
             made.outputs += step.outputs
+            made.emissions += step.emissions
         raise AssertionError("a job doesn't end")
 
     # --- in short ---------------------------------------------------------------------------------------------
