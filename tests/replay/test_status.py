@@ -74,7 +74,7 @@ def test_it_names_what_operators_did(tmp_path: Path) -> None:
     ("acts", "left"),
     [
         (("block p",), {(PolicyAct.BLOCK, ScopeKind.PARTITION, "0")}),
-        (("block", "unblock p"), set()),
+        (("block", "unblock p"), set[tuple[PolicyAct, ScopeKind, str]]()),
         (("block p", "unblock", "block p", "pause p"), {
             (PolicyAct.BLOCK, ScopeKind.PARTITION, "0"), (PolicyAct.PAUSE, ScopeKind.PARTITION, "0"),
         }),
