@@ -236,6 +236,12 @@ _ROWS = (
         0,
         8,
     ),
+    Row(
+        "sitemaps.files_per_host_max",
+        "Sitemaps of one host that are asked for; what is named beyond is refused.",
+        0,
+        10**9,
+    ),
     Row("limits.connect_ms", "Time to connect, TLS included.", 1, 600_000),
     Row("limits.first_byte_ms", "Time from the request to the first byte of the answer.", 1, 600_000),
     Row("limits.total_ms", "Time for a whole fetch.", 1, 3_000_000),

@@ -78,6 +78,13 @@ def count_page(tables: Tables, host: bytes) -> None:
     tables.hosts.put(host, replace(row, pages=row.pages + 1))
 
 
+def count_sitemap(tables: Tables, host: bytes) -> None:
+    """One more URL of the host was named as a sitemap."""
+    row = tables.hosts.get(host)
+    assert row is not None
+    tables.hosts.put(host, replace(row, sitemaps=row.sitemaps + 1))
+
+
 def origins_of(host: bytes, row: HostRow) -> list[bytes]:
     """Ids of the host's origins."""
     suffixes = row.origins

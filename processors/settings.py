@@ -86,6 +86,7 @@ class Sitemaps(msgspec.Struct, frozen=True):
     robots: Literal["follow", "ignore"] = "follow"
     well_known: Literal["ask", "ignore"] = "ignore"
     index_depth_max: int = 2
+    files_per_host_max: int = 10_000
 
 
 class Settings(msgspec.Struct, frozen=True):

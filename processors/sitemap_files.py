@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import Reason, RobotsState, ScopeKind, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, FetchResult, FirstSeen, ResultFacts, RobotsPolicy, Transition
-from frontlog.processors import canonical, policy
+from frontlog.processors import canonical, hosts, policy
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.inputs import LINKS_MAX
 from frontlog.processors.rejects import reject
@@ -115,18 +115,32 @@ def _discovery(
 
 def refused(view: Tables, ctx: Context, event: Discovery, at: policy.Standing) -> Decided | None:
     """The refusal of a discovery that its sitemap may not make; None: it may."""
-    if event.source_kind not in BOUND or not event.via:
+    if event.source_kind not in BOUND:
         return None
-    depth_max = policy.settings_of(view).sitemaps.index_depth_max
-    if event.source_kind is SourceKind.SITEMAP_FILE and len(event.via) > depth_max:
-        detail = f"sitemaps.index_depth_max is {depth_max}: {event.source_url} lies in as many indexes"
-        return reject(ctx, event.origin_key, Reason.OUT_OF_SCOPE, detail, encode(event))
+    beyond = _beyond(view, event, at) if event.source_kind is SourceKind.SITEMAP_FILE else ""
+    if beyond:
+        return reject(ctx, event.origin_key, Reason.OUT_OF_SCOPE, beyond, encode(event))
+    if not event.via:
+        return None
     if _same_site(event.source_url, event.origin_key) or _named(view, at, event.via):
         return None
     detail = (
         f"{len(event.urls)} URLs that {event.source_url} lists, {event.urls[0] if event.urls else ''} first"
     )
     return reject(ctx, event.origin_key, Reason.CROSS_SITE, detail, encode(event))
+
+
+def _beyond(view: Tables, event: Discovery, at: policy.Standing) -> str:
+    """Which bound keeps files from being asked for; empty: none. An event is taken whole or not at all, so a host may
+    have as many more as one event holds."""
+    rules = policy.settings_of(view).sitemaps
+    if len(event.via) > rules.index_depth_max:
+        return (
+            f"sitemaps.index_depth_max is {rules.index_depth_max}: {event.source_url} lies in as many indexes"
+        )
+    if at.host is not None and at.host.sitemaps >= rules.files_per_host_max:
+        return f"sitemaps.files_per_host_max is reached: {at.host.sitemaps} of {at.host.host} are known"
+    return ""
 
 
 def _same_site(url: str, origin_key: str) -> bool:
@@ -202,8 +216,10 @@ def apply(tables: Tables, key: bytes, event: Transition) -> None:
     """Fold what a transition says of a sitemap."""
     first, result = event.first, event.result
     if first is not None and first.source_kind is SourceKind.SITEMAP_FILE:
-        before = tables.sitemaps.get(key) or SitemapRow(url=event.url)
-        tables.sitemaps.put(key, replace(before, via=first.via))
+        before = tables.sitemaps.get(key)
+        if before is None:
+            hosts.count_sitemap(tables, key[: keys.HOST_ID_BYTES])
+        tables.sitemaps.put(key, replace(before or SitemapRow(url=event.url), via=first.via))
     if result is not None and result.sitemap is not None:
         tables.sitemaps.put(key, _read(tables.sitemaps.get(key) or SitemapRow(url=event.url), result))
 

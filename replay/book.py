@@ -105,6 +105,7 @@ class Host(Standing):
     seeds: tuple[str, ...] = ()
     pages: int = 0
     lifted: frozenset[str] = frozenset()
+    sitemaps: int = 0
     operator_gap_ms: int = 0
     leases: list[Lease] = field(default_factory=list[Lease])
     fence: int = 0
@@ -223,7 +224,9 @@ class Book:
         if first is not None:
             if is_new:
                 url.requested = first.requested
-            url.sitemap = url.sitemap or first.source_kind is SourceKind.SITEMAP_FILE
+            if first.source_kind is SourceKind.SITEMAP_FILE and not url.sitemap:
+                url.sitemap = True
+                host.sitemaps += 1
             if first.scope is not None:
                 host.seeds = (*host.seeds, first.scope)
                 host.site.seeded = True

@@ -17,6 +17,7 @@ from frontlog.replay.robots_reference import sitemaps
 from frontlog.replay.routing import host_of, site_of
 from frontlog.replay.watch import Watch
 
+LINKS_MAX = 500
 _BOUND = frozenset({SourceKind.SITEMAP, SourceKind.SITEMAP_FILE})
 
 
@@ -67,6 +68,10 @@ class Sitemaps(Watch):
             )
         if first.changed_at_ms not in (found.lastmods or (0,)):
             self.fault(decision, f"nothing says that {event.url} changed at {first.changed_at_ms}")
+        files = self.book.host(host_of(event.origin_key)).sitemaps
+        bound = self.book.rules.files_per_host_max + LINKS_MAX  # an event is taken whole
+        if found.source_kind is SourceKind.SITEMAP_FILE and files >= bound:
+            self.fault(decision, f"{event.url} is asked for beside {files} sitemaps of its host")
         if found.source_kind is SourceKind.SITEMAP_FILE and first.via != found.via:
             self.fault(decision, f"{event.url} was reached by {found.via}, not by {first.via}")
         if found.source_kind in _BOUND and found.via:

@@ -101,6 +101,7 @@ class Rules(NamedTuple):
     pages_per_site_max: int = 0
     pages_per_link: int = 100
     traps: Limits = Limits()
+    files_per_host_max: int = 10_000
 
 
 def rules_of(text: str, seq: int) -> Rules:
@@ -117,8 +118,9 @@ def rules_of(text: str, seq: int) -> Rules:
         changes["scope_mode"] = scope["mode"]
     if "token" in said.get("identity", {}):
         changes["token"] = said["identity"]["token"]
-    if "index_depth_max" in said.get("sitemaps", {}):
-        changes["index_depth_max"] = said["sitemaps"]["index_depth_max"]
+    for name in ("index_depth_max", "files_per_host_max"):
+        if name in said.get("sitemaps", {}):
+            changes[name] = said["sitemaps"][name]
     if "profile" in said.get("canonical", {}):
         changes["profile"] = said["canonical"]["profile"]
     if "signal_urls" in said.get("canonical", {}):

@@ -158,6 +158,7 @@ class HostRow(Row, frozen=True):
     policy_seq: int = 0
     blocked: bool = False
     pages: int = 0
+    sitemaps: int = 0
     errands_wanted: int = 0
     address: str = ""
     origins: bytes = b""

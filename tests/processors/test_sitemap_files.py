@@ -168,6 +168,20 @@ def test_indexes_are_followed_to_a_bounded_depth(depth: int, levels: int) -> Non
         assert made.rejects == ([] if level <= levels else [R.OUT_OF_SCOPE])
 
 
+def test_a_host_has_a_bounded_number_of_sitemaps() -> None:
+    bench = in_scope(Settings(sitemaps=Sitemaps(files_per_host_max=3)))
+    bench.decide(named(*(f"{A}/{n}.xml" for n in range(2))))
+    bench.decide(named(f"{A}/1.xml"))
+    assert bench.host("a.example").sitemaps == 2, "one that is known counts once"
+    bench.decide(named(*(f"{A}/{n}.xml" for n in range(2, 6)), via=(FILE,)))
+    assert bench.host("a.example").sitemaps == 6, "an event is taken whole"
+    made = bench.decide(named(f"{A}/6.xml"))
+    assert (made.rejects, bench.known(f"{A}/6.xml")) == ([R.OUT_OF_SCOPE], False)
+    other = "http://b.example/s.xml"
+    bench.decide(named(other, origin_key="http://b.example:80"))
+    assert bench.known(other), "another host has its own"
+
+
 # --- who may list what -------------------------------------------------------------------------------------------
 
 B, B_ORIGIN = "http://b.example/page", "http://b.example:80"
