@@ -47,7 +47,7 @@ from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.state.keys import split_origin_key
 
 PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
-SITEMAPS_AT_ONCE = 16
+SITEMAPS_AT_ONCE = 8
 """Named sitemaps that are fetched or read at once: each may be 50 MB."""
 EVENTS_AT_ONCE = 1
 """Discoveries of a sitemap that wait for the log at once: 500 links, so that between them others get their turn."""
@@ -149,6 +149,8 @@ class Pipeline:
             return refused
         if lease.sitemap:
             async with self._sitemaps:
+                if self._clock() + self.rules.limits.total_ms > lease.deadline_ms:
+                    return self._result(lease, Reason.RELEASED, "other sitemaps took too long", Timings())
                 return await self._request_and_read(lease, sitemap_limits(self.rules.limits))
         robots = lease.kind is not FetchKind.PAGE
         return await self._request_and_read(

@@ -17,12 +17,12 @@ from frontlog.fetch.files import MemoryFiles
 from frontlog.fetch.http_types import Limits
 from frontlog.fetch.listing import FOREIGN_ORIGINS_MAX
 from frontlog.fetch.parse_job import EVIDENT, NAMED, Job, Parsed, parse
-from frontlog.fetch.pipeline import EVENTS_AT_ONCE
+from frontlog.fetch.pipeline import EVENTS_AT_ONCE, SITEMAPS_AT_ONCE
 from frontlog.fetch.records import read_record
 from frontlog.processors.inputs import LINKS_MAX, fault, home
 from frontlog.processors.sitemap_entries import ENTRIES_MAX
 from support.misbehaving import Line, Script, always, page
-from support.pipelines import LIMITS, NOW_MS, Rig, one, run
+from support.pipelines import LEASE_MS, LIMITS, NOW_MS, Rig, one, run
 
 FILE, INDEX = "http://a.example/sitemap.xml", "http://a.example/index.xml"
 EVENT_BYTES_MAX = 256 << 10
@@ -224,6 +224,25 @@ def test_many_events_go_into_the_log_a_few_at_a_time() -> None:
         assert (await task).reason is Reason.OK
 
     run(always(answer(urlset(10 * LINKS_MAX - 1))), use)
+
+
+def test_one_that_had_to_wait_too_long_for_others_is_handed_back() -> None:
+    async def use(rig: Rig) -> None:
+        rig.emitted.hold = True
+        others = [asyncio.create_task(rig.page(f"/{n}", sitemap=True)) for n in range(SITEMAPS_AT_ONCE)]
+        while len(rig.emitted.events) < SITEMAPS_AT_ONCE:
+            await asyncio.sleep(0.01)
+        last = asyncio.create_task(rig.page("/last", sitemap=True))
+        await asyncio.sleep(0.05)
+        assert rig.server.connections == SITEMAPS_AT_ONCE, "it waits for its turn"
+        rig.now_ms += LEASE_MS
+        rig.emitted.hold = False
+        rig.emitted.durable.set()
+        result = await last
+        assert (result.reason, result.address) == (Reason.RELEASED, ""), "no socket"
+        assert {one.reason for one in await asyncio.gather(*others)} == {Reason.OK}
+
+    run(always(answer(urlset(1))), use)
 
 
 def test_one_that_is_too_long_counts_as_read(monkeypatch: pytest.MonkeyPatch) -> None:
