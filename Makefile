@@ -11,6 +11,7 @@ PAGES ?= 20000
 HOSTS ?= 300
 N ?= 20
 KNOWN ?= 1000000
+MINUTES ?= 60
 # Of the simulation: how many seeds, or one of them with its whole trace.
 SEEDS ?= 1000
 SEED ?=
@@ -21,7 +22,7 @@ export URL OUT PYTHON
 
 BIN := .venv/bin
 
-.PHONY: help crawl demo test check fmt docs clean check-static check-lint check-types check-mypy check-pyright check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka simulate
+.PHONY: help crawl demo test check fmt docs clean check-static check-lint check-types check-mypy check-pyright check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka cluster chaos simulate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +55,12 @@ demo: .venv/run.stamp ## crawl a small site that comes with frontlog, on loopbac
 
 kafka: .venv/dev.stamp ## run a real Apache Kafka on this machine until Ctrl-C; a folder in ARGS=... keeps its data
 	@PYTHONPATH=tests $(BIN)/python -m support.broker $(ARGS)
+
+cluster: .venv/dev.stamp ## a broker, two workers and a site to crawl on this machine, until Ctrl-C
+	@PYTHONPATH=tests $(BIN)/python -m support.cluster $(ARGS)
+
+chaos: .venv/dev.stamp ## workers on Kafka under kills, stops, crashes and a broker that dies, for MINUTES=60
+	FRONTLOG_CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -q -s tests/kafka/test_chaos.py $(ARGS)
 
 # --- developing ------------------------------------------------------------------------------------------------------
 

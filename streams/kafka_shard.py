@@ -98,14 +98,22 @@ def with_headers(record: NewRecord) -> NewRecord:
 
 
 def open_store(folder: Path) -> LmdbStore:
-    """The store of a shard, thrown away first if the machine went down while it was in use."""
+    """The store of a shard, thrown away first if the machine went down while it was in use, or if another version of
+    frontlog folded it: the log gives it again."""
     boot = BOOT_ID.read_text(encoding="ascii").strip() if BOOT_ID.exists() else "-"
     note = folder / OPEN_FILE
     if note.exists() and note.read_text(encoding="ascii") != boot:
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(boot, encoding="ascii")
-    return LmdbStore(folder, STORE_TABLES, durability="none", map_bytes=MAP_BYTES)
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        note.write_text(boot, encoding="ascii")
+        store = LmdbStore(folder, STORE_TABLES, durability="none", map_bytes=MAP_BYTES)
+        with store.begin() as txn:
+            head = heads.load(txn)
+        if not head.seq or head.fold_version == FOLD_VERSION:
+            return store
+        store.close()
+        shutil.rmtree(folder)
 
 
 def close_store(store: LmdbStore, folder: Path) -> None:

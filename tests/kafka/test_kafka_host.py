@@ -10,54 +10,13 @@ from pathlib import Path
 from frontlog.avro.codec import decode
 from frontlog.avro.enums import Topic
 from frontlog.avro.events import Fetched
-from frontlog.streams.kafka_emitter import KafkaEmitter
-from frontlog.streams.kafka_host import KafkaHost, ShardKey
 from frontlog.streams.kafka_log import KafkaLog
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl
 from frontlog.streams.kafka_topics import create
-from frontlog.streams.seeds import inputs
-from frontlog.streams.topics import Role
 from support.broker import Broker
-from support.crawls import assert_polite, config, fetched, here
+from support.crawls import assert_polite, fetched, here
+from support.kafka_crawls import PARTITIONS, crawl_all
 from support.site import Site, fill
-
-PARTITIONS = 2
-ALL: list[ShardKey] = [*((Role.FRONTIER, n) for n in range(PARTITIONS)), (Role.CONTENT, 0)]
-
-
-def host_of(crawl: KafkaCrawl, folder: Path, failures: list[BaseException]) -> KafkaHost:
-    return KafkaHost(crawl, folder, config(), failed=failures.append)
-
-
-async def until(
-    host: KafkaHost, failures: list[BaseException], condition: object, seconds: float = 40
-) -> None:
-    assert callable(condition)
-    for _ in range(int(seconds / 0.05)):
-        assert not failures, failures
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"it did not happen; {host.heads()}")
-
-
-async def seed(host: KafkaHost, urls: list[str]) -> None:
-    emitter = KafkaEmitter(host.log, "seeds", host.clock)
-    polling = asyncio.create_task(emitter.run())
-    await emitter.discoveries(inputs(urls, host.clock.now_ms(), host.partitions))
-    polling.cancel()
-
-
-async def crawl_all(crawl: KafkaCrawl, folder: Path, urls: list[str], pages: int) -> None:
-    failures: list[BaseException] = []
-    host = host_of(crawl, folder, failures)
-    await host.assign(ALL, [])
-    await until(host, failures, host.ready)
-    await seed(host, urls)
-    await until(host, failures, lambda: host.slots.pages >= pages)
-    await until(host, failures, lambda: not host.fetches and all(r.idle() for r in host.runners.values()))
-    await host.close()
-    assert not failures
 
 
 def test_a_crawl_on_kafka_is_one_that_verifies(kafka: Broker, tmp_path: Path) -> None:
