@@ -13,6 +13,7 @@ from frontlog.commands_look import teller
 from frontlog.config import load
 from frontlog.errors import NO, ConfigError
 from frontlog.replay.shapes import Copied
+from frontlog.streams.summary import Finding
 from frontlog.wording import duration, many
 
 PARTITIONS = 64
@@ -166,6 +167,33 @@ def worker(
     )  # fmt: skip
 
 
+@click.command("doctor")
+@_crawl
+@click.option(
+    "--out", "folder", metavar="DIR", type=click.Path(path_type=Path), default=None, help="Also look at a worker's folder."
+)  # fmt: skip
+@click.option("--dns", metavar="HOST", default="", help="Also look a name up.")
+@json_flag
+def doctor(crawl: str, folder: Path | None, dns: str, as_json: bool) -> None:
+    """Say which part of a crawl on Kafka is silent, and what to do.
+
+    Broker, topics, workers, ownership, standbys, lag, silence, clocks; the first that is bad is the one to mend
+    first. Nothing is written. Exit code 1: something is bad.
+    """
+    found = machinery.doctor(crawl, folder, dns)
+    if as_json:
+        print_json(found)
+    else:
+        print_lines([text for one in found for text in _finding_lines(one)])
+    if any(one.state == "bad" for one in found):
+        raise click.exceptions.Exit(NO)
+
+
+def _finding_lines(one: Finding) -> list[str]:
+    lines = [f"{one.state.upper() if one.state == 'bad' else one.state:<5} {one.part:<10} {one.seen}"]
+    return lines + ([f"{'':<16} do: {one.do}"] if one.do else [])
+
+
 def _listens(web: str) -> tuple[str, int] | None:
     host, _, port = web.rpartition(":")
     if web and not (host and port.isdigit()):
@@ -173,4 +201,4 @@ def _listens(web: str) -> tuple[str, int] | None:
     return (host, int(port)) if web else None
 
 
-COMMANDS = (topics, worker, log)
+COMMANDS = (topics, worker, doctor, log)

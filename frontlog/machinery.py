@@ -25,7 +25,7 @@ from frontlog.replay.shapes import (
 )
 from frontlog.streams.options import Config
 from frontlog.streams.stop import StopSignal
-from frontlog.streams.summary import Progress, Summary
+from frontlog.streams.summary import Finding, Progress, Summary
 
 Check = Callable[[dict[str, object]], dict[str, object]]
 """A question as a JSON object in, its answer out; raises ConfigError (or ValueError) if it can't be read."""
@@ -201,6 +201,15 @@ def copy_from_kafka(
         from frontlog.streams.kafka_places import parse
 
     return job(parse(crawl), folder, on_progress, archives=archives)
+
+
+def doctor(crawl: str, folder: Path | None, dns: str) -> list[Finding]:
+    """What is wrong with a crawl on Kafka, part by part."""
+    with _kafka():
+        from frontlog.streams.kafka_doctor import examine as job
+        from frontlog.streams.kafka_places import parse
+
+    return job(parse(crawl), folder=folder, dns=dns)
 
 
 def run_worker(

@@ -18,6 +18,8 @@ from frontlog.streams.records import RECORD_BYTES_MAX
 MESSAGE_BYTES_MAX = 2 * RECORD_BYTES_MAX
 """What a topic, a producer and a consumer allow a batch to be: one record of the largest size and its frame."""
 CALL_S_MAX = 30.0
+ADMIN_S_MAX = 20.0
+"""What a client for topics gives a call; less than its callers wait."""
 TXN_TIMEOUT_MS = 20_000
 """How long an open transaction of a writer that died may hold up readers."""
 LINGER_MS = 5
@@ -138,7 +140,7 @@ def _producing(servers: str, client_id: str) -> dict[str, Any]:
 
 class Admin(Protocol):
     """What is used of the library's client for topics, whose own types are partly unknown. One that is collected fails
-    the calls under way: keep it until they are answered."""
+    the calls under way: keep it until they are answered, which `request_timeout` bounds; wait longer than that."""
 
     def list_topics(self, *, timeout: float) -> Any: ...
 
@@ -146,13 +148,25 @@ class Admin(Protocol):
         self, new_topics: Sequence[NewTopic], *, operation_timeout: float
     ) -> dict[str, Future[Any]]: ...
 
-    def describe_topics(self, topics: TopicCollection) -> dict[str, Future[Any]]: ...
+    def describe_topics(
+        self, topics: TopicCollection, *, request_timeout: float
+    ) -> dict[str, Future[Any]]: ...
 
-    def describe_configs(self, resources: Sequence[Any]) -> dict[Any, Future[Any]]: ...
+    def describe_configs(
+        self, resources: Sequence[Any], *, request_timeout: float
+    ) -> dict[Any, Future[Any]]: ...
 
-    def describe_consumer_groups(self, group_ids: Sequence[str]) -> dict[str, Future[Any]]: ...
+    def describe_consumer_groups(
+        self, group_ids: Sequence[str], *, request_timeout: float
+    ) -> dict[str, Future[Any]]: ...
 
-    def delete_records(self, topic_partition_offsets: Sequence[TopicPartition]) -> dict[Any, Future[Any]]: ...
+    def list_consumer_group_offsets(
+        self, list_consumer_group_offsets_request: Sequence[Any], *, request_timeout: float
+    ) -> dict[str, Future[Any]]: ...
+
+    def delete_records(
+        self, topic_partition_offsets: Sequence[TopicPartition], *, request_timeout: float
+    ) -> dict[Any, Future[Any]]: ...
 
 
 def admin(servers: str, client_id: str) -> Admin:

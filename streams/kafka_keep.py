@@ -51,7 +51,9 @@ class Keeper:
                 self._send(self._plain, _FILLER)
             self._flush(self._plain)
             admin = kafka_client.admin(self._servers, f"{self._name}.copy")
-            for future in admin.delete_records([TopicPartition(topic, partition, first)]).values():
+            for future in admin.delete_records(
+                [TopicPartition(topic, partition, first)], request_timeout=kafka_client.ADMIN_S_MAX
+            ).values():
                 try:
                     future.result(CALL_S_MAX)
                 except KafkaException as exc:

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from frontlog.avro.enums import CONTENT_DECISION_TOPICS, DECISION_TOPICS, Topic
 from frontlog.avro.errors import ConfigError, Retriable
-from frontlog.streams.kafka_client import CALL_S_MAX, MESSAGE_BYTES_MAX, Admin, admin, of_kafka
+from frontlog.streams.kafka_client import ADMIN_S_MAX, CALL_S_MAX, MESSAGE_BYTES_MAX, Admin, admin, of_kafka
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl, counts
 
 DAY_MS = 86_400_000
@@ -75,7 +75,7 @@ def make(client: Admin, prefix: str, partitions: Mapping[str, int], *, replicati
         NewTopic(prefix + topic, count, replication, config={**settings_of(topic), **durable})
         for topic, count in partitions.items()
     ]
-    for name, future in client.create_topics(wanted, operation_timeout=CALL_S_MAX).items():
+    for name, future in client.create_topics(wanted, operation_timeout=ADMIN_S_MAX).items():
         _result(future, f"making topic {name}")
     await_there(client, {prefix + topic for topic in partitions})
 
@@ -117,9 +117,9 @@ def look(client: Admin, crawl: KafkaCrawl) -> dict[str, TopicState]:
     names = [crawl.prefix + topic for topic in TOPICS if crawl.prefix + topic in known]
     if not names:
         return {}
-    described = client.describe_topics(TopicCollection(names))
+    described = client.describe_topics(TopicCollection(names), request_timeout=ADMIN_S_MAX)
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    configs = client.describe_configs(resources)
+    configs = client.describe_configs(resources, request_timeout=ADMIN_S_MAX)
     settings: dict[str, dict[str, str]] = {}
     for resource, future in configs.items():
         entries = _result(future, f"looking up the settings of {resource.name}").items()
@@ -171,7 +171,7 @@ def need(crawl: KafkaCrawl, partitions: int = 0) -> dict[str, TopicState]:
 def members(crawl: KafkaCrawl) -> list[str]:
     """Who is in the group of a crawl's workers now."""
     client = admin(crawl.servers, f"{crawl.prefix}topics")
-    (future,) = client.describe_consumer_groups([crawl.group]).values()
+    (future,) = client.describe_consumer_groups([crawl.group], request_timeout=ADMIN_S_MAX).values()
     try:
         group = future.result(CALL_S_MAX)
     except KafkaException as exc:

@@ -113,3 +113,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     batches_run: int = 0
     flushes_run: int = 0
     durability: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One part, how it is (`ok`, `warn` or `bad`), what was seen, and what to do."""
+
+    part: str
+    state: str
+    seen: str
+    do: str = ""
