@@ -151,7 +151,7 @@ class _Maker:
         if kind in ("long", "int"):
             return f"(small[{value} << 1] if 0 <= {value} < 8192 else long({value}))"
         if kind == "string":
-            return f"sized({value})"
+            return f"(sized({value}) if {value} else small[0])"
         if kind == "bytes":
             return f"long(len({value})) + {value}"
         if kind == "boolean":
