@@ -160,7 +160,7 @@ def _named(view: Tables, at: policy.Standing, via: tuple[str, ...]) -> bool:
     return row is not None and not _identities(row.text, _root(at.origin_key)).isdisjoint(via)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _identities(text: bytes, root: str) -> frozenset[str]:
     """Identities of the sitemaps that a robots.txt names; a relative one is the asking origin's own."""
     urls = (absolute(raw, root) for raw in policy.parsed(text).sitemaps[:NAMED_MAX])
