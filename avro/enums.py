@@ -150,6 +150,14 @@ class RuleAct(Documented):
     WITHDRAWN = "withdrawn", "it is not in force; new evidence may bring it back"
 
 
+class Weight(Documented):
+    """What a piece of evidence says about a rule."""
+
+    AGREES = "agrees", "it speaks for the rule"
+    AGAINST = "against", "it speaks against the rule"
+    NOTED = "noted", "nothing yet: what comes later is compared with it"
+
+
 class RobotsState(Documented):
     """What is known of an origin's robots.txt (RFC 9309 §2.3.1)."""
 

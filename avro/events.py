@@ -18,6 +18,7 @@ from frontlog.avro.enums import (
     SourceKind,
     State,
     Verdict,
+    Weight,
 )
 
 
@@ -549,6 +550,24 @@ class Transition(Event, frozen=True, kw_only=True):
     merged: Merge | None = None
 
 
+class UrlEvidence(Event, frozen=True, kw_only=True):
+    """A piece of evidence for or against a rule of identity at an origin. Key: origin_key."""
+
+    seq: int = 0
+    owner_token: int = 0
+    origin_key: str = ""
+    rule: RuleName
+    value: str = ""
+    weight: Weight
+    group: str = ""
+    url: str = ""
+    other: str = ""
+    text_sha256: bytes = b""
+    cause_topic: str = ""
+    cause_partition: int = 0
+    cause_offset: int = 0
+
+
 class UrlRule(Event, frozen=True, kw_only=True):
     """A rule of identity at an origin: proposed by evidence, in force, refused or taken back. Key: origin_key."""
 
@@ -605,6 +624,7 @@ RECORDS: tuple[type[Event], ...] = (
     Signal,
     SiteLinked,
     Transition,
+    UrlEvidence,
     UrlRule,
 )
 """Every record class, each after those that it uses."""

@@ -197,7 +197,11 @@ def check_meta(html: str | None, header: tuple[str, ...], agent: str, jsonl: boo
     "--seed", metavar="URL", multiple=True, help="A seed of the crawl (repeatable). [default: the URL itself]"
 )
 @click.option(
-    "--mode", type=click.Choice(["host", "site", "prefix", "any"]), default="host", show_default=True
+    "--mode",
+    type=click.Choice(["host", "site", "prefix", "any"]),
+    default="host",
+    show_default=True,
+    help="scope.mode of the crawl.",
 )
 @click.option(
     "--depth", metavar="N", type=click.IntRange(0), default=1, show_default=True, help="Links from a seed."

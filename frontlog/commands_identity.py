@@ -50,9 +50,9 @@ def origin_key(origin: str) -> str:
 )
 @json_flag
 def collisions(folder: Path, rule: str, origin: str, limit: int, as_json: bool) -> None:
-    """List the identities that a rule merged, with their spellings.
+    """List the identities that a rule merged.
 
-    For a rule of the standards, such as `fragment` or `percent_upper`, the spellings are read from the log, as far
+    Each with its spellings. For a rule of the standards, such as `fragment` or `percent_upper`, the spellings are read from the log, as far
     back as discoveries are kept there.
     """
     found = machinery.collisions(folder, rule, origin_key(origin))
@@ -112,7 +112,7 @@ def rule_line(rule: Rule) -> str:
 @in_crawl
 @said_by
 def rule(act: str, rule: str, origin: str, folder: Path, reason: str, actor: str) -> None:
-    """Apply a rule of identity to an origin, refuse it, or take it back.
+    """Apply, refuse or take back a rule of identity.
 
     \b
     tracking_params=NAME   a parameter (or prefix*) that only tells where a visitor came from
@@ -192,9 +192,9 @@ def dropped_line(one: Dropped | Tally) -> str:
 def readmit(
     urls: tuple[str, ...], host: str | None, rules: tuple[str, ...], folder: Path, reason: str, actor: str
 ) -> None:
-    """Let in what a rule of traps refused: URLs, or all of a host.
+    """Let in what a rule of traps refused.
 
-    Every other gate stays. What is lifted for a host holds for links that are found later, too; `--rule none` puts
+    URLs, or all of a host. Every other gate stays. What is lifted for a host holds for links that are found later, too; `--rule none` puts
     all rules in force again.
     """
     if bool(urls) is (host is not None) or (urls and rules):

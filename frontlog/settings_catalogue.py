@@ -160,6 +160,18 @@ _ROWS = (
         0,
         10**9,
     ),
+    Row(
+        "learning.mode",
+        "What becomes of evidence for rules of identity of an origin: `apply` puts a rule in force at "
+        "learning.confidence_min, `propose` leaves that to an operator, `off` gathers none.",
+    ),
+    Row(
+        "learning.confidence_min",
+        "Confidence at which a learned rule is applied: (agreeing + 1) / (agreeing + against + 2), so 0.95 takes 18 "
+        "pieces of evidence with none against.",
+        0.5,
+        1,
+    ),
     Row("politeness.gap_ms_min", "Smallest gap between two requests to a host.", 0, DAY_MS),
     Row("politeness.gap_factor", "The gap is at least this many times the last response time.", 0, 1_000),
     Row(

@@ -10,9 +10,9 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import HostEvent, Reason, ScopeKind, State
+from frontlog.avro.enums import HostEvent, Reason, RuleAct, RuleName, ScopeKind, State
 from frontlog.avro.events import CursorMoved, Event
-from frontlog.processors import merges, outputs, policy, politeness, traps, urls
+from frontlog.processors import merges, outputs, policy, politeness, traps, url_rules, urls
 from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
@@ -22,6 +22,7 @@ from frontlog.state.tables import Tables
 PREFIX = b"job:"
 ROWS_A_STEP = 500
 START = b"\0"
+CANONICAL = (RuleName.CANONICAL.value,)
 STAYS_BLOCKED = frozenset({Reason.BLOCKED_NETWORK})
 """Reasons that no policy takes back: its host's address is refused."""
 
@@ -127,6 +128,12 @@ def _concerned(origin: OriginRow) -> bool:
     return bool(counts[State.BLOCKED] or counts[State.FETCHED])
 
 
+def _canonical_refused(view: Tables, origin: OriginRow) -> bool:
+    """Whether pages of an origin that named another one as canonical are to come apart again."""
+    rule = view.url_rules.get(url_rules.key_of(keys.origin_id(origin.origin_key), RuleName.CANONICAL, ""))
+    return rule is not None and rule.act in (RuleAct.REFUSED, RuleAct.WITHDRAWN)
+
+
 def _is_trap(view: Tables, ctx: Context, at: policy.Standing, row: UrlRow) -> bool:
     """Whether a URL that was never fetched is a trap by the rules in force."""
     rules = policy.settings_of(view).traps
@@ -144,6 +151,8 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
     # A seed widens the scope without a new version of the policy, and links from other sites a budget.
     widened = row.state is State.BLOCKED and row.reason in (Reason.OUT_OF_SCOPE, Reason.SITE_BUDGET)
     if row.reason in STAYS_BLOCKED or (row.policy_version == at.version and not widened):
+        return None
+    if row.merged[1:] == CANONICAL and not _canonical_refused(view, origin):
         return None
     verdict = policy.judge_row(view, at, row)
     if row.state is State.BLOCKED and verdict.allowed:

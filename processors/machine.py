@@ -28,6 +28,7 @@ from frontlog.avro.events import (
     Signal,
     SiteLinked,
     Transition,
+    UrlEvidence,
     UrlRule,
 )
 from frontlog.processors import (
@@ -37,6 +38,7 @@ from frontlog.processors import (
     inlinks,
     inputs,
     jobs,
+    learning,
     lookups,
     outputs,
     partition,
@@ -69,6 +71,7 @@ def decide(view: Tables, event: Event, ctx: Context) -> Iterator[Decided]:
         yield from _result(view, event, ctx)
     elif isinstance(event, ContentVerdict):
         yield outputs.decide(view, event, ctx)
+        yield learning.decide(view, event, ctx)
     elif isinstance(event, Candidate):
         yield content.decide(view, event, ctx)
     elif isinstance(event, Control):
@@ -104,6 +107,7 @@ _APPLY: dict[type[Event], Callable[[Tables, Any], None]] = {
     CursorMoved: jobs.apply,
     Document: content.apply,
     UrlRule: url_policy.apply,
+    UrlEvidence: learning.apply,
     Signal: tallies.apply,
     SiteLinked: inlinks.apply,
     Batch: _nothing,

@@ -6,7 +6,7 @@ its own, and only that one is fetched. So a rule that turns out wrong is taken b
 spelling that was merged is there, with where it was found, and comes apart.
 """
 
-from frontlog.avro.enums import Reason, SourceKind, State, Topic
+from frontlog.avro.enums import Reason, RuleName, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, Event, FirstSeen, Merge
 from frontlog.processors import canonical, tallies, urls
 from frontlog.processors.context import Context, Emission
@@ -32,7 +32,8 @@ def raised(view: Tables, ctx: Context, limit: int, origin_key: str, merge: Merge
 
 def target(ctx: Context, row: UrlRow, merge: Merge | None) -> list[Emission]:
     """Makes the identity known that stands for a URL from now on; a discovery like any other."""
-    found = canonical.canonicalize(merge.into) if merge is not None else None
+    hint = merge is None or merge.rules == (RuleName.CANONICAL.value,)  # then it is known already
+    found = None if merge is None or hint else canonical.canonicalize(merge.into)
     if not isinstance(found, canonical.Identity):
         return []
     # A page's link: what a seed added to the scope is there already, and a wish of the past is no wish for this.

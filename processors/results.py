@@ -12,7 +12,17 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State
 from frontlog.avro.events import FetchResult, LeaseExtension, Merge, ResultFacts
-from frontlog.processors import canonical, merges, merging, outputs, policy, politeness, redirects, urls
+from frontlog.processors import (
+    canonical,
+    learning,
+    merges,
+    merging,
+    outputs,
+    policy,
+    politeness,
+    redirects,
+    urls,
+)
 from frontlog.processors.context import Context, Decided, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.settings import Attempts, Settings
@@ -115,6 +125,7 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
     clock = politeness.ended(politeness.clock_in(view, host), settings.politeness, result, ctx.now_ms)
     end = _counted(settings.attempts, _ending(view, settings, result, row), row, result)
     end, version = _under_policy(view, result, row, end)
+    end = _same_as_named(view, settings, result, row, end)
     due_ms = _due_ms(settings.attempts, row, end, clock.next_eligible_ms, ctx.now_ms)
     event = urls.build(
         ctx, row, result.origin_key, end.state, end.reason, detail=end.detail, due_ms=due_ms, attempts=end.attempts,
@@ -122,10 +133,23 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
         result=replace(facts(result, row), location=end.respelled or result.location), merged=end.merge,
     )  # fmt: skip
     signals = merges.raised(view, ctx, settings.canonical.signal_urls, result.origin_key, end.merge)
+    removed = _removed(ctx, row, end, result, version)
+    learned = learning.of_result(view, ctx, settings, result, row, end.state)
+    learned += learning.merged(view, ctx, settings, result.origin_key, row.url, end.merge)
     return Decided(
-        decisions=[event, *signals], outputs=_removed(ctx, row, end, result, version),
+        decisions=[event, *signals, *learned], outputs=removed,
         emissions=merges.target(ctx, row, end.merge),
     )  # fmt: skip
+
+
+def _same_as_named(view: Tables, settings: Settings, result: FetchResult, row: UrlRow, end: Ending) -> Ending:
+    """A page that names another one as canonical, which was fetched and has the same text, is merged into it."""
+    merge = None
+    if end.state is S.FETCHED and end.reason is R.OK:
+        merge = learning.canonical_merge(view, settings, result, row)
+    if merge is None:
+        return end
+    return end._replace(state=S.BLOCKED, reason=R.MERGED, detail=merge.into, merge=merge)
 
 
 def _ending(view: Tables, settings: Settings, result: FetchResult, row: UrlRow) -> Ending:

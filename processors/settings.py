@@ -50,6 +50,13 @@ class Canonical(msgspec.Struct, frozen=True):
     signal_urls: int = 1_000
 
 
+class Learning(msgspec.Struct, frozen=True):
+    """How evidence becomes rules of identity (`learning.py`)."""
+
+    mode: Literal["apply", "propose", "off"] = "apply"
+    confidence_min: float = 0.95
+
+
 class Politeness(msgspec.Struct, frozen=True):
     """When a host may be asked again (DESIGN §6)."""
 
@@ -96,6 +103,7 @@ class Settings(msgspec.Struct, frozen=True):
     scope: Scope = Scope()
     traps: Traps = Traps()
     canonical: Canonical = Canonical()
+    learning: Learning = Learning()
     politeness: Politeness = Politeness()
     attempts: Attempts = Attempts()
     robots: Robots = Robots()

@@ -22,17 +22,11 @@ ACTS = {
     "rule_apply": RuleAct.APPLIED, "rule_refuse": RuleAct.REFUSED, "rule_withdraw": RuleAct.WITHDRAWN,
 }  # fmt: skip
 """Commands of `control`."""
-_NUMBERS = {rule: n for n, rule in enumerate(RuleName)}
-
-
-def key_of(origin: bytes, rule: RuleName, value: str) -> bytes:
-    """Key in `url_rules`."""
-    return origin + bytes((_NUMBERS[rule],)) + value.encode()
 
 
 def row_at(view: Tables, origin_key: str, rule: RuleName, value: str) -> UrlRuleRow | None:
     """What is known of a rule at an origin."""
-    return view.url_rules.get(key_of(keys.origin_id(origin_key), rule, value))
+    return view.url_rules.get(url_rules.key_of(keys.origin_id(origin_key), rule, value))
 
 
 def bad_rule(wish: Control) -> str:
@@ -51,7 +45,8 @@ def decide(view: Tables, ctx: Context, wish: Control) -> Decided:
         return Decided()
     event = UrlRule(
         seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=wish.target, rule=rule, value=wish.value, act=act,
-        agreeing=row.agreeing if row else 0, against=row.against if row else 0, actor=wish.actor, note=wish.note,
+        agreeing=row.agreeing if row and act is not RuleAct.WITHDRAWN else 0,
+        against=row.against if row and act is not RuleAct.WITHDRAWN else 0, actor=wish.actor, note=wish.note,
         cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition, cause_offset=ctx.cause.offset,
     )  # fmt: skip
     return Decided(decisions=[event, *judged_again(view, ctx, event, row)])
@@ -74,7 +69,7 @@ def apply(tables: Tables, event: UrlRule) -> None:
         origin = OriginRow(origin_key=event.origin_key)
         hosts.add_origin(tables, name, origin_id)
     tables.url_rules.put(
-        key_of(origin_id, event.rule, event.value),
+        url_rules.key_of(origin_id, event.rule, event.value),
         UrlRuleRow(
             origin_key=event.origin_key, rule=event.rule, value=event.value, act=event.act, learned=event.learned,
             agreeing=event.agreeing, against=event.against, seq=event.seq, at_ms=tables.head.at_ms, actor=event.actor,

@@ -93,6 +93,14 @@ VALUES: dict[RuleName, tuple[str, ...]] = {
 _PARAMETER = re.compile(r"[^\x00-\x20&=#\x7f]{1,200}")
 
 
+_NUMBERS = {rule: n for n, rule in enumerate(RuleName)}
+
+
+def key_of(origin: bytes, rule: RuleName, value: str) -> bytes:
+    """Key of a rule at an origin, in `url_rules`."""
+    return origin + bytes((_NUMBERS[rule],)) + value.encode()
+
+
 def bad_value(rule: RuleName, value: str) -> str:
     """What is wrong with a rule's value, for people; empty: nothing."""
     if rule in VALUES:

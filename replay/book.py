@@ -135,11 +135,12 @@ class Url:
     """A URL. `requested` empty: what is requested is the identity. `page`: it brought a page once; `sitemap`: it was named
     as a sitemap."""
 
-    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "sitemap", "source", "state")
+    __slots__ = ("deadline_ms", "fence", "host", "page", "requested", "sitemap", "source", "state", "text")
 
     def __init__(self, host: Host, source: SourceKind) -> None:
         self.host = host
         self.source = source
+        self.text = b""
         self.state = State.NONE
         self.fence = 0
         self.deadline_ms = 0
@@ -252,6 +253,8 @@ class Book:
             and event.reason is Reason.REDIRECTED
         ):
             url.requested = event.result.location
+        if event.result is not None and event.to_state is State.FETCHED and event.reason is Reason.OK:
+            url.text = event.result.content_hash
         listing = event.result is not None and event.result.sitemap is not None
         if event.to_state is State.FETCHED and event.reason is Reason.OK and not url.page and not listing:
             url.page = True

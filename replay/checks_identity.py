@@ -42,7 +42,19 @@ class Identities(Watch):
                     decision, f"{event.url} was {event.reason}, for which {into} stands ({', '.join(rules)})"
                 )
             return
-        if merge.rules != _LEARNED_ALONE and (merge.into, merge.rules) != (into, rules):
+        if merge.rules == _LEARNED_ALONE:
+            ours = (
+                event.result.content_hash
+                if event.result is not None
+                else url.text
+                if url is not None
+                else b""
+            )
+            other = self.book.urls.get(merge.into)
+            if other is None or not ours or other.text != ours:
+                self.fault(decision, f"{event.url} was merged into {merge.into}, which has another text")
+            return
+        if (merge.into, merge.rules) != (into, rules):
             said = f"merged into {merge.into} by {', '.join(merge.rules)}"
             self.fault(decision, f"{event.url} was {said}; under the rules in force it is {into}")
 

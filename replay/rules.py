@@ -102,6 +102,8 @@ class Rules(NamedTuple):
     pages_per_link: int = 100
     traps: Limits = Limits()
     files_per_host_max: int = 10_000
+    learning: str = "apply"
+    confidence_min: float = 0.95
 
 
 def rules_of(text: str, seq: int) -> Rules:
@@ -125,5 +127,8 @@ def rules_of(text: str, seq: int) -> Rules:
         changes["profile"] = said["canonical"]["profile"]
     if "signal_urls" in said.get("canonical", {}):
         changes["signal_urls"] = said["canonical"]["signal_urls"]
+    learning = said.get("learning", {})
+    changes["learning"] = learning.get("mode", "apply")
+    changes["confidence_min"] = learning.get("confidence_min", 0.95)
     changes["traps"] = Limits(**said.get("traps", {}))
     return Rules(seq=seq)._replace(**changes)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from frontlog.state.rows import (
     AddressRow,
     ContentRow,
+    EvidenceRow,
     HostRow,
     OriginRow,
     PatternRow,
@@ -44,6 +45,12 @@ FRONTIER_TABLES = (
         "origin_id ‖ rule ‖ value",
         "rules of identity at an origin, with their evidence",
         UrlRuleRow,
+    ),
+    Table(
+        "evidence",
+        "origin_id ‖ rule ‖ BLAKE2b-128s",
+        "what speaks for and against rules of identity",
+        EvidenceRow,
     ),
     Table("tallies", "origin_id ‖ name", "how much each rule merged or refused at an origin", TallyRow),
     Table(

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from frontlog.avro.enums import PolicyAct, Reason, RobotsState, RuleAct, RuleName, SourceKind, State
+from frontlog.avro.enums import PolicyAct, Reason, RobotsState, RuleAct, RuleName, SourceKind, State, Weight
 from frontlog.state.row_codec import build
 
 FOLD_VERSION = 1
@@ -257,6 +257,17 @@ class TallyRow(Row, frozen=True):
     signalled_ms: int = 0
 
 
+class EvidenceRow(Row, frozen=True):
+    """What was seen of one group of URLs under one rule. Key: origin_id ‖ number of the rule ‖ BLAKE2b-128 of value and
+    group; for `canonical` that of the URL that is named and of the one that names it."""
+
+    weight: Weight
+    url: str
+    other: str = ""
+    at_ms: int = 0
+    text_sha256: bytes = b""
+
+
 class PatternRow(Row, frozen=True):
     """URLs of an origin with the same pattern. Key: origin_id ‖ BLAKE2b-96 of the pattern."""
 
@@ -303,7 +314,8 @@ class MarksRow(Row, frozen=True):
 
 
 ROWS: tuple[type[Row], ...] = (
-    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, SitemapRow, PolicyRow, UrlRuleRow, TallyRow, PatternRow, ContentRow,
+    UrlRow, OriginRow, HostRow, AddressRow, SiteRow, SitemapRow, PolicyRow, UrlRuleRow, TallyRow, EvidenceRow, PatternRow,
+    ContentRow,
     UrlContentRow, MarksRow,
 )  # fmt: skip
 for _cls in ROWS:

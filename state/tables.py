@@ -19,6 +19,7 @@ from frontlog.state.digest import Digest
 from frontlog.state.rows import (
     AddressRow,
     ContentRow,
+    EvidenceRow,
     HostRow,
     MarksRow,
     OriginRow,
@@ -166,6 +167,7 @@ class Tables:
         self.addresses = RowTable("addresses", AddressRow, txn, digest("addresses"))
         self.policies = RowTable("policies", PolicyRow, txn, digest("policies"))
         self.url_rules = RowTable("url_rules", UrlRuleRow, txn, digest("url_rules"))
+        self.evidence = RowTable("evidence", EvidenceRow, txn, digest("evidence"))
         self.tallies = RowTable("tallies", TallyRow, txn, digest("tallies"))
         self.patterns = RowTable("patterns", PatternRow, txn, digest("patterns"))
         self.inlinks = IndexTable("inlinks", txn, digest("inlinks"))
@@ -181,7 +183,8 @@ class Tables:
         self.touched: set[bytes] = set()
         """Ids of hosts whose turn must be worked out again before the next claim or the batch's end."""
         self._rows = (
-            self.urls, self.origins, self.hosts, self.addresses, self.policies, self.url_rules, self.tallies, self.patterns,
+            self.urls, self.origins, self.hosts, self.addresses, self.policies, self.url_rules, self.evidence, self.tallies,
+            self.patterns,
             self.sites, self.sitemaps, self.content, self.url_content,
         )  # fmt: skip
         self._marks: MarksRow | None = None

@@ -38,6 +38,7 @@ from frontlog.avro.events import (
     Signal,
     SiteLinked,
     Transition,
+    UrlEvidence,
     UrlRule,
 )
 from frontlog.processors import claims, control, hosts, jobs, machine, partition
@@ -66,6 +67,7 @@ TOPIC_OF: dict[type[Event], Topic] = {
     CursorMoved: Topic.OWNERSHIP,
     Document: Topic.DOCUMENTS,
     UrlRule: Topic.POLICIES,
+    UrlEvidence: Topic.POLICIES,
     Signal: Topic.POLICIES,
     SiteLinked: Topic.POLICIES,
 }
@@ -326,7 +328,7 @@ def read_input(topic: str, value: bytes) -> Event:
 
 def record_key(event: Event, partition_number: int) -> bytes:
     """The key of a decision's record (DESIGN §2)."""
-    if isinstance(event, (Transition, RobotsPolicy, UrlRule, Signal)):
+    if isinstance(event, (Transition, RobotsPolicy, UrlRule, UrlEvidence, Signal)):
         return event.origin_key.encode()
     if isinstance(event, HostTransition):
         return event.host.encode()

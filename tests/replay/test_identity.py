@@ -11,7 +11,7 @@ from frontlog.replay.collisions import collisions, rules
 from frontlog.replay.rebuild import rebuild
 from frontlog.replay.status import status
 from support.driver import Driver
-from support.faults_identity import RULE, SESSIONS, crawl_with_rule, sessions
+from support.faults_identity import RULE, SESSIONS, crawl_learning, crawl_with_rule, sessions
 from support.faults_machines import QUICK, A
 from support.looking import found_wrong
 
@@ -104,3 +104,12 @@ def test_both_merge_alike(profile: str, applied: tuple[tuple[int, str, str], ...
 
 def test_both_know_the_same_lists() -> None:
     assert set(identity_reference.TRACKING_EVERYWHERE) == set(url_rules.INDEX.tracking_params)
+
+
+def test_a_crawl_that_learns_is_proved_and_rebuilt(tmp_path: Path) -> None:
+    crawl_learning(tmp_path / "c")
+    assert found_wrong(tmp_path / "c", deep=True) == {}
+    (one,) = [rule for rule in rules(tmp_path / "c") if rule.act is RuleAct.APPLIED]
+    assert (one.rule, one.value, one.learned, one.agreeing) == (RuleName.SLASH, "add", True, 3)
+    assert len(collisions(tmp_path / "c", "slash")) >= 3
+    assert rebuild(tmp_path / "c", tmp_path / "new", lambda _: None, processes=1).equal

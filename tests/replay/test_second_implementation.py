@@ -22,7 +22,7 @@ VECTORS = Path(__file__).resolve().parents[2].parent / "shared" / "vectors" / "r
 SECOND = (
     "rules", "routing", "robots_reference", "book", "ledger", "watch", "checks_log", "checks_urls", "checks_politeness",
     "checks_policy", "checks_outputs", "checks_identity", "identity_reference",
-    "checks_traps", "trap_reference",
+    "checks_traps", "trap_reference", "checks_learning",
 )  # fmt: skip
 """Modules of `replay` that must share nothing with the machines."""
 FRAGMENTS = (
@@ -79,6 +79,7 @@ def test_both_read_the_same_settings() -> None:
         ),
         politeness=settings.Politeness(gap_ms_min=7, gap_factor=1.5, host_failures_max=2),
         identity=settings.Identity(token="bot"), canonical=settings.Canonical(profile="index", signal_urls=7),
+        learning=settings.Learning(mode="propose", confidence_min=0.5),
         traps=settings.Traps(parameters_max=3, days_ahead_max=1, query_urls_max=2),
     )  # fmt: skip
     for one in (given, settings.Settings()):
@@ -88,6 +89,8 @@ def test_both_read_the_same_settings() -> None:
         wanted |= {
             "signal_urls": one.canonical.signal_urls,
             "traps": trap_reference.Limits(**_fields(one.traps)),
+            "learning": one.learning.mode,
+            "confidence_min": one.learning.confidence_min,
         }
         shared = {name: value for name, value in wanted.items() if name in found._fields}
         assert {name: getattr(found, name) for name in shared} == shared

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from frontlog.avro.enums import Reason
-from frontlog.processors import canonical, merging, policy, tallies, traps, url_rules
-from frontlog.processors.settings import Canonical, Scope, Settings
+from frontlog.processors import canonical, learning, merging, policy, tallies, traps, url_rules
+from frontlog.processors.settings import Canonical, Learning, Scope, Settings
 from support.driver import Driver
 from support.faults import always, fault
 from support.faults_machines import QUICK, A
@@ -108,3 +108,24 @@ def no_site_budget(folder: Path, patch: Patch) -> None:
     """Pages are fetched beyond the budget of their site."""
     patch.setattr(policy, "over_budget", always(None))
     _crawl_traps(folder, pages_per_site_max=2)
+
+
+def crawl_learning(folder: Path) -> None:
+    """A site that redirects to the form with a slash, always."""
+    web = Web()
+    names = tuple(f"{A}/{n}" for n in range(4))
+    web.pages[f"{A}/"] = Page(text="home", links=names)
+    web.pages |= {url: Page(status=301, location=f"{url}/") for url in names}
+    web.pages |= {f"{url}/": Page(text=url) for url in names}
+    rules = Learning(confidence_min=0.8)
+    settings = Settings(scope=Scope(mode="any"), politeness=QUICK.politeness, learning=rules)
+    with Driver(folder, partitions=1, web=web, settings=settings) as crawl:
+        crawl.seed(f"{A}/")
+        crawl.run(until_ms=crawl.clock.at_ms + 60_000)
+
+
+@fault("learned", forged=False)
+def learned_of_nothing(folder: Path, patch: Patch) -> None:
+    """Rules are learned of less evidence than they state."""
+    patch.setattr(learning, "confidence", always(1.0))
+    crawl_learning(folder)
