@@ -22,7 +22,7 @@ export URL OUT PYTHON
 
 BIN := .venv/bin
 
-.PHONY: help crawl demo test check fmt docs clean check-static check-lint check-types check-mypy check-pyright check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka cluster chaos simulate
+.PHONY: help crawl demo test check fmt fuzz docs clean check-static check-lint check-types check-mypy check-pyright check-imports check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka cluster chaos simulate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -109,6 +109,9 @@ check-wheel: .venv/dev.stamp ## build the wheel, install it in an empty environm
 fmt: .venv/dev.stamp ## format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+fuzz: .venv/dev.stamp ## the parsers of outside bytes under atheris, outside CI; ARGS='url --seconds 600'
+	@$(BIN)/python tools/fuzz.py $(ARGS)
 
 docs: .venv/dev.stamp ## write the generated pages of docs/reference again
 	$(BIN)/python tools/docs.py

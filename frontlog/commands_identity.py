@@ -52,8 +52,8 @@ def origin_key(origin: str) -> str:
 def collisions(folder: Path, rule: str, origin: str, limit: int, as_json: bool) -> None:
     """List the identities that a rule merged.
 
-    Each with its spellings. For a rule of the standards, such as `fragment` or `percent_upper`, the spellings are read from the log, as far
-    back as discoveries are kept there.
+    Each with its spellings. For a rule of the standards, such as `fragment` or `percent_upper`, the spellings are
+    read from the log, as far back as discoveries are kept there.
     """
     found = machinery.collisions(folder, rule, origin_key(origin))
     shown = found[:limit] if limit else found
@@ -194,8 +194,8 @@ def readmit(
 ) -> None:
     """Let in what a rule of traps refused.
 
-    URLs, or all of a host. Every other gate stays. What is lifted for a host holds for links that are found later, too; `--rule none` puts
-    all rules in force again.
+    URLs, or all of a host. Every other gate stays. What is lifted for a host holds for links that are found later,
+    too; `--rule none` puts all rules in force again.
     """
     if bool(urls) is (host is not None) or (urls and rules):
         raise click.UsageError("Give URLs, or --host and the rules that are lifted there.")

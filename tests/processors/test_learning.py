@@ -122,7 +122,7 @@ def test_a_page_under_the_other_form_speaks_against() -> None:
 
 
 def test_a_scheme_is_learned() -> None:
-    bench = crawl()
+    bench, made = crawl(), Made()
     for n in range(3):
         made = redirect(bench, f"{A}/{n}.html", f"https://a.example/{n}.html")
     assert acts(made) == [(SCHEME, "https", RuleAct.APPLIED)]
@@ -188,7 +188,7 @@ def test_the_parameter_in_which_two_urls_differ(url: str, other: str, name: str)
 
 
 def test_the_same_text_under_different_sessions_teaches_that_they_say_nothing() -> None:
-    bench = crawl()
+    bench, made = crawl(), Made()
     for n in range(3):
         text = bytes((n,)) * 32
         assert evidence(content(bench, f"{A}/{n}?sid=1", text)) == (
