@@ -72,14 +72,17 @@ class LogRecovery(Recovery):
                 return
 
     async def _assign(self, app: "LogApp") -> None:
-        epoch, consumer = app.epoch, cast("Any", app.consumer)
-        loose = cast("Any", self)
+        consumer, loose = cast("Any", app.consumer), cast("Any", self)
+        await app.host.start()
+        epoch = app.epoch
         actives, standbys = app.assigned()
         inner = consumer._thread._consumer
         ours = [tp for tp in inner.assignment() if tp.topic in app.data_topics]
         inner.pause(*ours)
         await app.host.revoke()
-        await app.host.assign(actives, standbys)
+        if app.epoch != epoch:  # what was given is taken back already
+            return
+        app.host.assign(actives, standbys)
         while app.epoch == epoch and not app.host.ready():
             await loose._wait(asyncio.sleep(_LOOK_S))
         if app.epoch != epoch:
@@ -92,6 +95,8 @@ class LogRecovery(Recovery):
         app.flow_control.resume()
         consumer.resume_flow()
         await cast("Any", app)._fetcher.maybe_start()
+        if app.epoch != epoch:
+            return
         self.tables.on_actives_ready()
         self.tables.on_standbys_ready()
         app.on_rebalance_end()

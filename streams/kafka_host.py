@@ -1,6 +1,7 @@
 """A worker's inside, whoever says which shards are its own: runners, standbys, fetching, and the watch over the topics.
 
-    assign(actives, standbys)    begin to own and to follow; returns when all actives are ready
+    start()                      be ready to fetch
+    assign(actives, standbys)    begin to own and to follow
     revoke()                     own and follow nothing any more; returns when others may
     close()                      fetch no more, revoke, and let go of everything
 
@@ -84,7 +85,9 @@ class KafkaHost:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Be ready to fetch; nothing is owned yet."""
+        """Be ready to fetch; nothing is owned yet. Nothing happens the second time."""
+        if self._pipeline is not None:
+            return
         self.archive.archive.recover()
         self.archive.start()
         await self._parsers.start()
@@ -115,11 +118,13 @@ class KafkaHost:
             self._failure = exc
             self._failed(exc)
 
-    async def assign(self, actives: Collection[ShardKey], standbys: Collection[ShardKey]) -> None:
-        """Own and follow these, after `revoke`."""
+    def assign(self, actives: Collection[ShardKey], standbys: Collection[ShardKey]) -> None:
+        """Begin to own and to follow these, after `start` and `revoke`. It doesn't wait, so that nothing is taken back
+        meanwhile; `ready` says when all of them decide."""
         assert not self.runners and self.standbys is None, "revoke comes before assign"
-        if self._pipeline is None:
-            await self.start()
+        assert self._pipeline is not None, "start comes before assign"
+        if self._closing:  # a rebalance that comes while this worker ends gives it nothing
+            return
         frontier = sum(role is Role.FRONTIER for role, _ in actives)
         share = max(1, self.slots.total // max(1, frontier))
         for role, partition in sorted(actives):

@@ -9,6 +9,9 @@ from frontlog.state.store import Store
 from frontlog.streams.log import Log
 from support.stores import DURABLE_STORES, KAFKA, LOGS, SHARED_LOGS, STORES, KafkaLogs, Logs, Stores
 
+# The first of them waits for the broker.
+ON_KAFKA = pytest.param(KAFKA, marks=pytest.mark.timeout(150))
+
 
 @pytest.fixture(params=sorted(STORES))
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
@@ -35,7 +38,7 @@ def make_logs(request: pytest.FixtureRequest, tmp_path: Path) -> Logs:
     return LOGS[request.param](tmp_path)
 
 
-@pytest.fixture(params=[*sorted(LOGS), KAFKA])
+@pytest.fixture(params=[*sorted(LOGS), ON_KAFKA])
 def logs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Logs]:
     made = make_logs(request, tmp_path)
     yield made
@@ -47,7 +50,7 @@ def log(logs: Logs) -> Log:
     return logs.open()
 
 
-@pytest.fixture(params=[*sorted(SHARED_LOGS), KAFKA])
+@pytest.fixture(params=[*sorted(SHARED_LOGS), ON_KAFKA])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Logs]:
     made = make_logs(request, tmp_path)
     yield made

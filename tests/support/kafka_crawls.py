@@ -41,7 +41,8 @@ async def seed(host: KafkaHost, urls: list[str]) -> None:
 async def crawl_all(crawl: KafkaCrawl, folder: Path, urls: list[str], pages: int) -> None:
     failures: list[BaseException] = []
     host = host_of(crawl, folder, failures)
-    await host.assign(ALL, [])
+    await host.start()
+    host.assign(ALL, [])
     await until(host, failures, host.ready)
     await seed(host, urls)
     await until(host, failures, lambda: host.slots.pages >= pages)
