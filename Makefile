@@ -77,7 +77,7 @@ check: check-static check-tests check-wheel ## everything that CI runs
 	@echo "make check: all passed"
 
 # What measures no time runs side by side; each one's lines stay together where make can do that.
-check-static: .venv/dev.stamp
+check-static: .venv/dev.stamp ## all of check that runs no test
 	@$(MAKE) --no-print-directory --keep-going -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) check-lint check-mypy check-pyright check-imports check-docs
 
 check-lint: .venv/dev.stamp ## formatting and lint
@@ -86,10 +86,10 @@ check-lint: .venv/dev.stamp ## formatting and lint
 
 check-types: check-mypy check-pyright ## mypy and pyright, both strict
 
-check-mypy: .venv/dev.stamp
+check-mypy: .venv/dev.stamp ## mypy, strict
 	$(BIN)/mypy
 
-check-pyright: .venv/dev.stamp
+check-pyright: .venv/dev.stamp ## basedpyright, strict
 	$(BIN)/basedpyright
 
 check-imports: .venv/dev.stamp ## each room imports only what stands below it

@@ -175,7 +175,7 @@ def worker(
 @click.option("--dns", metavar="HOST", default="", help="Also look a name up.")
 @json_flag
 def doctor(crawl: str, folder: Path | None, dns: str, as_json: bool) -> None:
-    """Say which part of a crawl on Kafka is silent, and what to do.
+    """Say which part of a crawl on Kafka is silent.
 
     Broker, topics, workers, ownership, standbys, lag, silence, clocks; the first that is bad is the one to mend
     first. Nothing is written. Exit code 1: something is bad.

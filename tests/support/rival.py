@@ -15,6 +15,9 @@ from frontlog.processors.leased import Lease
 from frontlog.processors.sites import site_of, split_origin
 
 GAP_MS, FACTOR, HOUR_MS, DAY_MS = 1_000, 10, 3_600_000, 86_400_000
+FAILED = frozenset({
+    Reason.TIMEOUT, Reason.CONNECTION_REFUSED, Reason.CONNECTION_RESET, Reason.NO_ROUTE, Reason.TLS_FAILED,
+})  # fmt: skip
 
 
 @dataclass
@@ -84,8 +87,10 @@ class Rival:
         ):
             return
         end_ms = result.ended_ms
-        rest_ms = max(self.rest_ms(lease.host, min(result.total_ms, HOUR_MS // FACTOR)), retry_after_ms)
-        self._not_before(lease, end_ms + rest_ms, end_ms + max(GAP_MS, FACTOR * result.total_ms))
+        # What failed brought no last byte, so there is no response time to multiply (DESIGN §6).
+        response_ms = 0 if result.reason in FAILED else result.total_ms
+        rest_ms = max(self.rest_ms(lease.host, min(response_ms, HOUR_MS // FACTOR)), retry_after_ms)
+        self._not_before(lease, end_ms + rest_ms, end_ms + max(GAP_MS, FACTOR * response_ms))
 
     def lost(self, now_ms: int) -> None:
         """The process is gone: nobody knows when its requests ended."""
