@@ -90,7 +90,7 @@ def _hop(view: Tables, ctx: Context, result: FetchResult, location: str) -> Iter
         chain=(*result.chain, result.requested), fence=0, deadline_ms=0, owner="",
     )  # fmt: skip
     if result.asker == ctx.partition:
-        yield Decided(decisions=[_pending(view, ctx, result)])
+        yield from _in_force(view, ctx, _pending(view, ctx, result))
     partition = partition_of(site_of(found.host), ctx.partitions)
     if partition == ctx.partition:
         yield Decided(decisions=[want(view, ctx, found.host, errand)])
@@ -169,16 +169,21 @@ def _answer(view: Tables, ctx: Context, result: FetchResult) -> Iterator[Decided
     origin = view.origins.get(keys.origin_id(result.origin_key)) or OriginRow(origin_key=result.origin_key)
     if result.fence == ANSWER_ONLY and result.started_ms <= origin.robots_fetched_ms:
         return  # a repeat, or older than what is in force
-    host = keys.split_origin_key(result.origin_key)[1]
-    before = view.hosts.get(keys.host_id(host))
     event = _policy(view, ctx, result, origin)
-    yield Decided(decisions=[event])
-    row = view.hosts.get(keys.host_id(host))
-    if row is not None and row.crawl_delay_ms > (before.crawl_delay_ms if before else 0):
-        yield _rest(view, ctx, row)
+    yield from _in_force(view, ctx, event)
     if not event.renewal:
         yield Decided(decisions=jobs.start(view, ctx, ScopeKind.ORIGIN, result.origin_key))
     yield from sitemap_files.wanted(view, ctx, event, result)
+
+
+def _in_force(view: Tables, ctx: Context, event: RobotsPolicy) -> Iterator[Decided]:
+    """Put a policy in force. One that had run out and is believed again may bring a longer Crawl-delay, as a new one may."""
+    host = keys.host_id(keys.split_origin_key(event.origin_key)[1])
+    before = view.hosts.get(host)
+    yield Decided(decisions=[event])
+    row = view.hosts.get(host)
+    if row is not None and row.crawl_delay_ms > (before.crawl_delay_ms if before else 0):
+        yield _rest(view, ctx, row)
 
 
 def _rest(view: Tables, ctx: Context, row: HostRow) -> Decided:

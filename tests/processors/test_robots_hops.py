@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, ScopeKind, Topic
+from frontlog.avro.enums import FetchKind, HostEvent, Reason, RobotsState, ScopeKind, State, Topic
 from frontlog.avro.events import Errand, ErrandRequest, RobotsPolicy
 from frontlog.processors import robots_policy
 from frontlog.processors.leased import Lease
@@ -119,6 +119,20 @@ def test_what_is_in_force_stays_while_a_hop_is_under_way() -> None:
                 )
             pages |= {lease.url} if lease.kind is FetchKind.PAGE else set()
     assert pages == {"http://a.example/y"}
+
+
+def test_a_crawl_delay_that_is_believed_again_while_a_hop_is_under_way_holds_from_then() -> None:
+    bench = Bench()
+    bench.page(bench.prepare("http://a.example/x", b"User-agent: *\nCrawl-delay: 30\n"))
+    bench.now_ms = bench.origin(ORIGIN).robots_expires_ms
+    bench.seed("https://a.example/x")
+    bench.answer(hop(bench), status=404)
+    assert bench.host("a.example").crawl_delay_ms == 0, "the file that told it is out of date"
+    bench.force("https://a.example/x", State.FETCHED)
+    bench.seed("http://a.example/y")
+    bench.answer(hop(bench), status=301, location="/r")
+    host = bench.host("a.example")
+    assert (host.crawl_delay_ms, host.next_eligible_ms) == (30_000, bench.now_ms + 30_000)
 
 
 # --- hops that come to nothing -------------------------------------------------------------------------------
