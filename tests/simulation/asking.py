@@ -19,7 +19,7 @@ from frontlog.avro.enums import FetchKind
 from frontlog.processors.settings import Settings
 from simulation.ledger import Ledger
 from simulation.servers import HOST_FAILURES, Served, Servers
-from simulation.web import Web, is_public, split_url
+from simulation.web import Web, is_public, split_origin, split_url
 
 ROUNDING_MS = 1.0
 """Times in the log are whole milliseconds, rounded down."""
@@ -111,7 +111,7 @@ def gap_of_the_host(at: Asked) -> str | None:
     last = at.servers.last(at.served.host)
     if last is None or not at.served.ours:
         return None
-    wanted_ms = max(_rest_ms(at, last), at.ledger.delay_ms(at.served.host, at.owner_ms), _operator_gap_ms(at))
+    wanted_ms = max(_rest_ms(at, last), _crawl_delay_ms(at), _operator_gap_ms(at))
     return _too_soon(at, last, wanted_ms, "its gap")
 
 
@@ -159,6 +159,17 @@ def _rest_ms(at: Asked, last: Served) -> float:
     if result is None or result.reason in HOST_FAILURES:
         response_ms = 0.0
     return max(rules.gap_ms_min, min(int(rules.gap_factor * int(response_ms)), rules.backoff_ms_max))
+
+
+def _crawl_delay_ms(at: Asked) -> int:
+    """The longest Crawl-delay among the robots files of the host's origins that are believed, and not out of date."""
+    delays = [0]
+    for origin, belief in at.ledger.beliefs.items():
+        known = max(belief.expires_ms, belief.copy_until_ms) > at.owner_ms
+        if known and belief.text is not None and split_origin(origin)[1] == at.served.host:
+            file = at.servers.files.get(belief.text)
+            delays.append(file.delay_ms if file is not None else 0)
+    return max(delays)
 
 
 def _operator_gap_ms(at: Asked) -> int:

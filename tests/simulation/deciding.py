@@ -35,6 +35,16 @@ ALLOWED: dict[State, frozenset[State]] = {
 """DESIGN §5 by hand; every state but SUPPRESSED itself may become SUPPRESSED."""
 
 
+@invariant(5)
+def first_seen_once(at: Moment, event: Event) -> str | None:
+    """A URL comes out of nowhere once, and was on `discoveries` before."""
+    if not isinstance(event, Transition) or event.from_state is not S.DISCOVERED:
+        return None
+    if event.url in at.ledger.urls:
+        return f"{event.url} is first seen a second time"
+    return None if event.url in at.ledger.discovered else f"{event.url} was never on discoveries"
+
+
 @invariant(4)
 def one_state_by_the_table(at: Moment, event: Event) -> str | None:
     """A URL moves from the state that it is in, along a pair that DESIGN §5 has."""
@@ -45,16 +55,6 @@ def one_state_by_the_table(at: Moment, event: Event) -> str | None:
         return f"{event.url} moves from {event.from_state}, but is {note.state}"
     allowed = event.to_state in ALLOWED[note.state] or event.to_state is S.SUPPRESSED
     return None if allowed else f"{event.url}: {note.state} -> {event.to_state} ({event.reason})"
-
-
-@invariant(5)
-def first_seen_once(at: Moment, event: Event) -> str | None:
-    """A URL comes out of nowhere once, and was on `discoveries` before."""
-    if not isinstance(event, Transition) or event.from_state is not S.DISCOVERED:
-        return None
-    if event.url in at.ledger.urls:
-        return f"{event.url} is first seen a second time"
-    return None if event.url in at.ledger.discovered else f"{event.url} was never on discoveries"
 
 
 @invariant(3)

@@ -58,6 +58,11 @@ class Damage:
         """Have the process die at the `count`-th operation of a kind, or of any; `power`: the machine with it."""
         self.dies_in, self.dies_at, self.power_fails = count, at, power
 
+    def full_as(self, before: "Damage") -> None:
+        """The disk is as full as it was for another process."""
+        self.full_until_s, self.full_at_put = before.full_until_s, before.full_at_put
+        self.archive_full_until_s = before.archive_full_until_s
+
     def operation(self, what: str) -> None:
         """One operation on the disk; `what` it is tells where a process died."""
         if self.dead:

@@ -277,8 +277,8 @@ def what_was_given_out_stands(at: Whole) -> Iterator[str]:
 
 
 ENDS = (
-    ("everything_reachable_is_fetched", 0, everything_reachable_is_fetched),
     ("nothing_discovered_is_forgotten", 0, nothing_discovered_is_forgotten),
+    ("everything_reachable_is_fetched", 0, everything_reachable_is_fetched),
     ("nothing_leaks", 0, nothing_leaks),
     ("an_output_for_each_document", 9, an_output_for_each_document),
     ("archive_is_whole", 9, archive_is_whole),

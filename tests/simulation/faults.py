@@ -3,8 +3,9 @@
 import json
 
 from frontlog.avro.codec import decode
-from frontlog.avro.enums import SourceKind, Topic
+from frontlog.avro.enums import FetchKind, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, LeaseExtension
+from frontlog.processors.leased import Lease
 from frontlog.streams import shard_runner
 from frontlog.streams.batching import Offered
 from frontlog.streams.embedded_log import EmbeddedLog
@@ -18,7 +19,7 @@ from simulation.plan import FaultEvent
 from simulation.simulation import Simulation
 
 CALM_POLL_S = 20.0
-WISHES = ("pause", "resume", "block", "unblock", "slow", "recrawl", "recrawl", "seed")
+WISHES = ("pause", "resume", "block", "unblock", "slow", "recrawl", "recrawl", "recrawl", "seed")
 SETTLE_S = 30.0
 ASKED_MAX = 5
 """How often what was given up is asked for again. A page fails three times at most, so it isn't given up twice."""
@@ -105,6 +106,8 @@ class Faults:
             damage = self.sim.owner.damage
             damage.full_until_s = self.sim.scheduler.now + 20 * amount
             damage.full_at_put = int(amount * 1_000) % 40
+            if amount > 0.7:
+                self.sim.kill_owner(restart_s=0.2)  # and there is no room to start again
 
     def _full_archive(self, amount: float) -> None:
         if self.sim.owner is not None:
@@ -148,23 +151,42 @@ class Faults:
         ]  # fmt: skip
         if not choice:
             return
-        name, topic, partition, end = choice[int(amount * len(choice))]
-        offset = self.rng.randrange(end)
+        if amount < 0.3:
+            sim.owner.at_lease = self._for_lease
+            return
+        name, topic, partition, end = self.rng.choice(choice)
+        self._again(name, topic, partition, self.rng.randrange(end))
+
+    def _for_lease(self, lease: Lease) -> bool:
+        """A result of an earlier lease comes when the next one for the same has just been handed out; False: none did."""
+        name = shard_name(Role.FRONTIER, lease.partition)
+        for offset, result in self.sim.ledger.shards[name].results.items():
+            same = result.url == lease.url if lease.kind is FetchKind.PAGE else result.host == lease.host
+            if result.kind is lease.kind and same and result.fence != lease.fence:
+                self.sim.happened["repeat: a result of an earlier lease"] += 1
+                self._again(name, Topic.FETCH_RESULTS, lease.partition, offset)
+                return True
+        return False
+
+    def _again(self, name: str, topic: str, partition: int, offset: int) -> None:
+        """Offer the input at an offset once more."""
+        sim = self.sim
+        assert sim.owner is not None
         record = EmbeddedLog(sim.disk.store(name), TOPIC_IDS).read(topic, partition, offset, records_max=1)[0]
         event = decode(record.value)
         if isinstance(event, Discovery) and event.source_kind in (SourceKind.SEED, SourceKind.OPERATOR):
             return
         if isinstance(event, LeaseExtension):
             return
-        runners = sim.owner.host.runners
-        number = len(runners) - 1 if topic == Topic.CANDIDATES else partition
-        if topic != Topic.CANDIDATES and self.rng.random() < 0.25:
+        runners, to_content = sim.owner.host.runners, topic == str(Topic.CANDIDATES)
+        number = len(runners) - 1 if to_content else partition
+        if not to_content and self.rng.random() < 0.25:
             number = self.rng.randrange(sim.plan.partitions)
         sim.note(f"{topic}@{offset} of {name} comes again, at {number}: {type(event).__name__}")
         offered = Offered(Topic.named(topic), record.key, record.value)
         sim.owner.loop.call_soon(lambda: runners[number].offer(offered, None))
         sim.happened[f"repeat: {topic}"] += 1
-        sim.happened["repeat: at another partition"] += number != partition and topic != Topic.CANDIDATES
+        sim.happened["repeat: at another partition"] += number != partition and not to_content
 
     # --- people -----------------------------------------------------------------------------------------------
 
@@ -179,7 +201,9 @@ class Faults:
         target = self.rng.choice((*scopes, f'{{"partition": {host.partition}}}', "{}"))
         partition = host.partition
         if cmd in ("recrawl", "seed"):
-            known = sorted(self.sim.ledger.urls) or self.sim.web.seeds
+            urls = self.sim.ledger.urls
+            fetched = sorted(url for url, note in urls.items() if note.state is State.FETCHED)
+            known = (fetched if self.rng.random() < 0.7 else []) or sorted(urls) or self.sim.web.seeds
             url = self.rng.choice(known)
             self.wish(
                 self.rng.randrange(self.sim.plan.partitions),
@@ -214,7 +238,7 @@ class Faults:
         """From now on nothing fails that isn't so for good, and operators take back what they did."""
         sim = self.sim
         sim.calm = True
-        sim.next_dies = None
+        sim.next_dies = sim.last_damage = None
         sim.note("the faults stop")
         shard_runner.POLL_S = CALM_POLL_S
         sim.post.late_s.clear()
@@ -223,7 +247,7 @@ class Faults:
             if process is not None:
                 process.tick_s = 3.0
                 process.parsers_lost = process.damage.dies_in = 0
-                process.at_hand_out = None
+                process.at_hand_out = process.at_lease = None
                 process.damage.full_until_s = process.damage.archive_full_until_s = (
                     process.damage.slow_until_s
                 ) = 0.0

@@ -23,7 +23,6 @@ GUARDS = (
     ("stale_owner_writes_nothing", 10),
     ("nothing_unexpected_is_raised", 0),
     ("it_ends", 0),
-    ("it_goes_on", 0),
 )  # fmt: skip
 NUMBERS = {name: number for name, number, *_ in (*EVENTS, *BATCHES, *REQUESTS, *ENDS, *GUARDS)}
 """Name → number of every invariant."""

@@ -76,7 +76,6 @@ class Belief:
     text: bytes | None = None
     expires_ms: int = 0
     copy_until_ms: int = 0
-    delay_ms: int = 0
     had: bool = False
 
 
@@ -329,8 +328,6 @@ class Ledger:
             event.expires_ms,
             event.copy_until_ms,
         )
-        if event.state is not RobotsState.UNREACHABLE:
-            belief.delay_ms = event.crawl_delay_ms
 
     def _operator(self, shard: ShardNote, event: OperatorPolicy) -> None:
         scope = (event.scope_kind, event.scope)
@@ -355,11 +352,6 @@ class Ledger:
     def paused(self, shard: ShardNote, origin_key: str, site: str) -> bool:
         """Whether an operator's pause covers an origin."""
         return shard.paused or _covered(shard.pauses, PolicyAct.PAUSE, origin_key, site)
-
-    def delay_ms(self, host: str, now_ms: int) -> int:
-        """The longest Crawl-delay among what is believed of a host's origins, and not out of date."""
-        beliefs = [b for origin, b in self.beliefs.items() if split_origin(origin)[1] == host]
-        return max((b.delay_ms for b in beliefs if max(b.expires_ms, b.copy_until_ms) > now_ms), default=0)
 
 
 def _covered(

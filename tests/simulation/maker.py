@@ -194,6 +194,9 @@ class _Maker:
             return Page(
                 rng.choice((Kind.WRONG_TYPE, Kind.OVERSIZE)), lie=rng.choice(LIES[:2]), response_ms=slow
             )
+        few = self.plan.settings().attempts.attempts_max <= 6
+        if target != "/" and few and self.on(Weather.LIMITS, 0.1):
+            return Page(Kind.SICK, troubles=(rng.choice((Trouble.LIMIT_429, Trouble.LIMIT_503)),))
         if target != "/" and self.on(Weather.FAILING, 0.08):
             return Page(Kind.SICK, troubles=(rng.choice(FAILING),), response_ms=slow)
         return Page(

@@ -108,8 +108,9 @@ def run_one(options: argparse.Namespace) -> int:
     sizes = {name: getattr(options, name) for name in SIZES if getattr(options, name) is not None}
     plan = replace(plan, **sizes).off(name for name in options.off.split(",") if name)
     plan = replace(
-        plan, shuffled=plan.shuffled and not options.in_order, lmdb=plan.lmdb and not options.memory
-    )
+        plan, shuffled=plan.shuffled and not options.in_order, narrow=plan.narrow and not options.wide,
+        lmdb=plan.lmdb and not options.memory,
+    )  # fmt: skip
     result = simulate(plan)
     print("\n".join(result.trace))
     if result.violation is None:
@@ -135,6 +136,7 @@ def main() -> int:
     parser.add_argument(
         "--in-order", action="store_true", help="callbacks run in the order in which they came"
     )
+    parser.add_argument("--wide", action="store_true", help="the real bounds, where the plan has small ones")
     parser.add_argument("--memory", action="store_true", help="stores in memory, where the plan has LMDB")
     for name in SIZES:
         parser.add_argument(f"--{name}", type=float if name == "chaos_s" else int)

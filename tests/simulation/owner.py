@@ -10,12 +10,14 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
 
+from frontlog.avro.errors import StoreFull
 from frontlog.avro.events import Candidate, Event
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.http_types import Limits
 from frontlog.fetch.pipeline import Pipeline, Rules
 from frontlog.processors.leased import Lease
 from frontlog.streams.clock import SystemClock
+from frontlog.streams.crawl import ROOM_S
 from frontlog.streams.embedded import EmbeddedHost
 from frontlog.streams.emitter import ShardEmitter
 from frontlog.streams.options import Config, Fetch, Log, Options
@@ -144,6 +146,8 @@ class Owner:
         self.began_s = scheduler.now
         self.at_hand_out: Callable[[], None] | None = None
         """What happens to the process when it has just handed leases out."""
+        self.at_lease: Callable[[Lease], bool] | None = None
+        """Looks at each lease that is handed out, until it says that it did what it is for."""
         self.opened = False
         self.stopping = False
         self.replaced = False
@@ -169,7 +173,7 @@ class Owner:
     async def _main(self) -> None:
         try:
             self.archive.recover()
-            self.host.open()
+            await self._open()
             self.host.start(hand_out=self._begin, failed=self._fail)
             emitter = ShardEmitter(dict(enumerate(self.host.runners[:-1])), self.host.content)
             rules = Rules("sim", "simbot/1.0", LIMITS, (), self.plan.partitions)
@@ -184,6 +188,17 @@ class Owner:
         except Exception as exc:
             self._fail(exc)
         await self._close()
+
+    async def _open(self) -> None:
+        """Open the log; without room for that it waits for some."""
+        while True:
+            try:
+                self.host.open()
+                return
+            except StoreFull:
+                self.happened["full_log: a start"] += 1
+                self.host.abandon()
+                await asyncio.sleep(ROOM_S)
 
     async def _seed(self, emitter: ShardEmitter) -> None:
         try:
@@ -203,6 +218,8 @@ class Owner:
     def _begin(self, leases: list[Lease]) -> None:
         for lease in leases:
             self._spawn(self._one(lease))
+            if self.at_lease is not None and self.at_lease(lease):
+                self.at_lease = None
         if self.at_hand_out is not None:
             self.at_hand_out()
 

@@ -52,7 +52,7 @@ class Weather(StrEnum):
 
 
 TIMES = {
-    Fault.CRASH: 1.5, Fault.CRASH_WRITE: 4.0, Fault.POWER: 1.2, Fault.STOP: 1.0, Fault.TAKEOVER: 1.2, Fault.FULL_LOG: 2.0,
+    Fault.CRASH: 1.5, Fault.CRASH_WRITE: 6.0, Fault.POWER: 2.5, Fault.STOP: 1.0, Fault.TAKEOVER: 1.2, Fault.FULL_LOG: 2.0,
     Fault.FULL_ARCHIVE: 1.5, Fault.SLOW_STORE: 2.0, Fault.CLOCK_STEP: 2.0, Fault.REPEAT: 10.0, Fault.LATE: 4.0,
     Fault.MISROUTE: 5.0,
     Fault.LOST_PARSER: 3.0, Fault.OPERATOR: 4.0,
@@ -77,8 +77,8 @@ class FaultEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. `hasty`: with short gaps, so that all is over before any robots.txt is out of date. `skipped`: names of
-    fault events that are left out."""
+    """One run. `hasty`: with short gaps, so that all is over before any robots.txt is out of date. `narrow`: with
+    small bounds. `skipped`: names of fault events that are left out."""
 
     seed: int
     faults: frozenset[Fault]
@@ -90,6 +90,7 @@ class Plan:
     hasty: bool
     lmdb: bool
     shuffled: bool
+    narrow: bool
     skipped: frozenset[str] = frozenset()
 
     @classmethod
@@ -103,7 +104,7 @@ class Plan:
             seed, faults, weather, chaos_s=rng.choice((8.0, 15.0, 30.0, 60.0)) * (1 if hasty else 15),
             sites=rng.randint(1, 4),
             pages=rng.randint(2, 8), partitions=rng.choice((1, 2, 2, 3, 4)), hasty=hasty, lmdb=seed % 8 == 7,
-            shuffled=rng.random() < 0.5,
+            shuffled=rng.random() < 0.5, narrow=rng.random() < 0.4,
         )  # fmt: skip
 
     def rng(self, name: str) -> Random:
@@ -156,6 +157,8 @@ class Plan:
                 parts.append(f"--{name} {getattr(self, name)}")
         if whole.shuffled != self.shuffled:
             parts.append("--in-order")
+        if whole.narrow != self.narrow:
+            parts.append("--wide")
         if whole.lmdb != self.lmdb:
             parts.append("--memory")
         return f"make simulate SEED={self.seed}" + (f" ARGS='{' '.join(parts)}'" if parts else "")

@@ -169,7 +169,8 @@ class Servers:
             return page_answer(404, "text/html", b"no such page", 10)
         count = self.asked[served.url] - 1
         if page.kind is Kind.SICK:
-            return troubled(page.troubles[0], page.response_ms)
+            coming = page.troubles[0]
+            return self._limit(coming) if coming in LIMITING else troubled(coming, page.response_ms)
         if count < len(page.troubles):
             coming = page.troubles[count]
             return self._limit(coming) if coming in LIMITING else troubled(coming, page.response_ms)

@@ -41,6 +41,8 @@ def smaller(plan: Plan) -> Iterator[Plan]:
         yield plan.off([kind])
     if plan.shuffled:
         yield replace(plan, shuffled=False)
+    if plan.narrow:
+        yield replace(plan, narrow=False)
     if plan.lmdb:
         yield replace(plan, lmdb=False)
     for event in plan.events():

@@ -9,17 +9,16 @@ are started again, servers close connections. Invariants are judged at each comm
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from frontlog.avro.errors import ConfigError, Fenced, Retriable
-from frontlog.streams import shard_runner
+from frontlog.avro.errors import ConfigError, Fenced, StoreFull
 from simulation import ending, happenings
-from simulation.disk import Disk
+from simulation.bounds import in_force
+from simulation.disk import Damage, Disk
 from simulation.judge import Judge, Violation
 from simulation.ledger import INPUTS
 from simulation.loop import Scheduler
@@ -29,8 +28,10 @@ from simulation.plan import FaultEvent, Plan
 from simulation.servers import Served, Servers
 from simulation.web import START_MS
 
-CALM_S_MAX = 40_000.0
-STEPS_MAX = 3_000_000
+CALM_S_MAX = 15_000.0
+STEPS_MAX = 60_000
+STEPS_AT_ONCE_MAX = 5_000
+"""Without a moment passing."""
 REBUILDS_MAX = 2
 """Before the end, at starts of a process."""
 
@@ -86,6 +87,8 @@ class Simulation:
         self.calm = False
         self.next_dies: tuple[int, str] | None = None
         """The operation at which the next process dies, and of which kind it is."""
+        self.last_damage: Damage | None = None
+        """What was wrong with the disk when the last process ended."""
         self._mischief = mischief(self)
         self._wall_offset_s = self._stepped_s = 0.0
         self._jumps: list[tuple[float, float]] = []
@@ -95,6 +98,8 @@ class Simulation:
         self._order = count()
         self._clock_error_ms = 0.0
         self._look_again_s = 0.0
+        self._moment = 0.0, 0
+        """The last moment that passed, and the steps by then."""
 
     @property
     def violation(self) -> Violation | None:
@@ -109,15 +114,14 @@ class Simulation:
             self.at(event.at_s, partial(self._fault, event))
         self.at(self.plan.chaos_s, self._mischief.stop)
         self.at(0.0, self.start_owner)
-        with _polling(self):
-            while self.violation is None and self.scheduler.steps < STEPS_MAX:
+        with in_force(self.plan):
+            while self.violation is None:
                 self._act()
+                self._count()
                 over = self.violation is None and self.calm and self._quiet()
                 if over and not self._mischief.ask_again():
                     break
-        if self.violation is None and self.scheduler.steps >= STEPS_MAX:
-            self.judge.broken("it_ends", 0, f"{STEPS_MAX} steps and no end")
-        self._finish()
+            self._finish()
         return Result(
             self.plan, self.violation, self.trace, self.scheduler.now, self.scheduler.steps, self.ledger.commits,
             self.ledger.decisions, len(self.servers.record), next(self._numbers) - 1, self.happened,
@@ -149,8 +153,18 @@ class Simulation:
             _, _, act = heapq.heappop(self._agenda)
             act()
             self._look()
-        elif self.violation is None:
-            self.judge.broken("it_goes_on", 0, "nothing is left that could happen")
+        else:
+            assert self.violation is not None, "nothing is left that could happen"
+
+    def _count(self) -> None:
+        """See that it comes to an end, and that time passes."""
+        steps, now_s = self.scheduler.steps, self.scheduler.now
+        if now_s > self._moment[0]:
+            self._moment = now_s, steps
+        if steps >= STEPS_MAX or steps - self._moment[1] >= STEPS_AT_ONCE_MAX:
+            self.judge.broken(
+                "it_ends", 0, f"{steps} steps, {steps - self._moment[1]} of them at {now_s:.3f} s"
+            )
 
     # --- owners -----------------------------------------------------------------------------------------------
 
@@ -170,6 +184,8 @@ class Simulation:
         if self.next_dies is not None:
             owner.damage.die(*self.next_dies)
             self.next_dies = None
+        if self.last_damage is not None:
+            owner.damage.full_as(self.last_damage)
         self.owner = owner
         self.note(f"owner {owner.number} starts")
         self._jump(owner)
@@ -196,6 +212,7 @@ class Simulation:
         owner, self.owner = self.owner, None
         self._clock_error_ms = self._error_ms(owner)
         owner.damage.dead = True
+        self.last_damage = None if self.calm else owner.damage
         owner.loop.kill()
         self.servers.disown(owner.number)
         if not self.others:
@@ -228,7 +245,8 @@ class Simulation:
     def _ended(self, owner: Owner) -> None:
         """A process ended by itself; only some reasons are good ones."""
         failure = owner.failure
-        good = owner.stopping or owner.replaced or isinstance(failure, Retriable | ConfigError)
+        good = owner.replaced or isinstance(failure, ConfigError)
+        good = good or (owner.stopping and (failure is None or isinstance(failure, StoreFull)))
         if owner.loop.failures:
             failure, good = owner.loop.failures[0], False
         if not good:
@@ -300,14 +318,3 @@ class Simulation:
                 process.damage.dead = True
                 process.loop.kill()
         self.disk.close()
-
-
-@contextmanager
-def _polling(sim: Simulation) -> Generator[None]:
-    """Look for foreign inputs and old leases less often than in the world: an idle hour is no use to anyone."""
-    before = shard_runner.POLL_S
-    shard_runner.POLL_S = sim.plan.rng("poll").choice((0.2, 1.0) if sim.plan.hasty else (5.0, 15.0))
-    try:
-        yield
-    finally:
-        shard_runner.POLL_S = before
