@@ -17,7 +17,7 @@ from house.source import ROOT
 from simulation.plan import Plan
 from simulation.run import simulate
 
-SEEDS = 96
+SEEDS = 72
 """Enough for everything in `happenings.EXPECTED` to happen."""
 
 
@@ -40,12 +40,12 @@ def fixed() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_no_invariant_breaks(fixed: dict[str, Any]) -> None:
     assert not fixed["failures"], "\n".join(fixed["failures"])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_fault_and_every_kind_of_weather_happens(fixed: dict[str, Any]) -> None:
     assert fixed["missing"] == []
 
