@@ -18,6 +18,7 @@ changes. What a person asks for is never a trap, nor is for its number what a si
 """
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from msgspec.structs import replace
 from frontlog.avro.enums import Reason, SourceKind
 from frontlog.processors.retry_after import days_since_epoch
 from frontlog.processors.settings import Traps
+from frontlog.processors.times import rfc3339
 from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow, PatternRow
 from frontlog.state.tables import Tables
@@ -44,7 +46,7 @@ _PATTERN_ID_BYTES = 12
 _VARIABLE = re.compile(r"[0-9A-Fa-f]{8,}+|[0-9]++")
 _ESCAPED = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")
 # Calendars lead on month by month, so the two next centuries do; larger numbers are models and prices.
-_YEAR = re.compile(r"(?<![0-9])2[01][0-9]{2}")
+_YEAR = re.compile(r"2[01][0-9]{2}")  # with more before it than a year may have: the others look closer
 _DATE = re.compile(
     r"(?<![0-9])(2[01][0-9]{2})(?:-([01][0-9])(?:-([0-3][0-9]))?|/([01]?[0-9])(?:/([0-3]?[0-9]))?)(?![0-9])"
 )
@@ -89,20 +91,30 @@ def of_form(rules: Traps, url: str, now_ms: int) -> Trap | None:
     front, mark, query = url.partition("?")
     if mark and 0 < rules.parameters_max <= (ampersands := query.count("&")):
         return Trap(R.TRAP_PARAMETERS, f"{ampersands + 1} parameters")
-    segments = front.split("/")[3:]
-    if 0 < rules.segments_max < len(segments):
-        return Trap(R.TRAP_DEPTH, f"{len(segments)} segments")
-    if rules.repeats_max and len(set(segments)) < len(segments):
-        run = _repeated(segments, rules.repeats_max)
+    count = front.count("/") - 2
+    if 0 < rules.segments_max < count:
+        return Trap(R.TRAP_DEPTH, f"{count} segments")
+    if 0 < rules.repeats_max < count:  # fewer can't come so often
+        segments = front.split("/")[3:]
+        run = _repeated(segments, rules.repeats_max) if len(set(segments)) < count else None
         if run is not None:
             return Trap(R.TRAP_REPETITION, f"/{run} comes more than {rules.repeats_max} times in a row")
     if "%25" in url and rules.escapes_max:
         deepest = max((len(one) for one in _ESCAPED.findall(url)), default=0) // 2
         if deepest > rules.escapes_max:
             return Trap(R.TRAP_ENCODING, f"an escape that was escaped {deepest} times")
-    if rules.days_ahead_max and _YEAR.search(url):
-        return _calendar(rules, url, now_ms)
+    if rules.days_ahead_max:
+        latest = now_ms // DAY_MS + rules.days_ahead_max
+        years = _YEAR.findall(url)
+        if years and int(max(years)) >= _year_of(latest):
+            return _calendar(url, latest)
     return None
+
+
+@lru_cache(maxsize=16)
+def _year_of(day: int) -> int:
+    """The year of a day, counted from 1970-01-01; no earlier year has a later date than that day."""
+    return int(rfc3339(day * DAY_MS)[:4])
 
 
 def _repeated(segments: list[str], repeats_max: int) -> str | None:
@@ -116,7 +128,7 @@ def _repeated(segments: list[str], repeats_max: int) -> str | None:
     return None
 
 
-def _calendar(rules: Traps, url: str, now_ms: int) -> Trap | None:
+def _calendar(url: str, latest: int) -> Trap | None:
     """A date that is too far ahead; one that is no date of a calendar is none here."""
     dates = [(int(y), int(m or n), int(d or e or 1)) for y, m, d, n, e in _DATE.findall(url)]
     if "?" in url:
@@ -125,7 +137,6 @@ def _calendar(rules: Traps, url: str, now_ms: int) -> Trap | None:
         year, month = _PARAMETER_YEAR.search(query), _PARAMETER_MONTH.search(query)
         if year is not None and month is not None:
             dates.append((int(year[1]), 1, 1))
-    latest = now_ms // DAY_MS + rules.days_ahead_max
     for y, m, d in dates:
         if 1 <= m <= 12 and 1 <= d <= 31 and days_since_epoch(y, m, d) > latest:
             return Trap(R.TRAP_CALENDAR, f"the date {y}-{m:02}-{d:02}")
