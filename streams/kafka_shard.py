@@ -18,8 +18,8 @@ What a crash leaves, and who mends it:
 Decisions, outputs and inputs for other shards are one transaction, so there is no outbox. The store has no fsync: after a
 crash of the machine (another boot, no clean close) it is thrown away and folded anew.
 
-Deciding and the store stay in the thread of the event loop (docs/adr/0005); only the wait for Kafka's commit is another
-thread's, and the store's transaction stays open meanwhile: nobody else writes this store.
+Deciding and the store stay in the thread of the event loop (docs/adr/0005); only Kafka's transaction is another thread's,
+since it waits for the broker, and the store's transaction stays open meanwhile: nobody else writes this store.
 """
 
 import asyncio
@@ -247,6 +247,14 @@ class KafkaShard:
 
     async def _publish(self, appended: Sequence[tuple[str, Sequence[NewRecord]]]) -> dict[str, int]:
         """Commit records in one transaction; the next offset of each decision topic behind them."""
+        ends = await asyncio.get_running_loop().run_in_executor(self.ground.pool, self._transact, appended)
+        wanted = {topic for topic, _ in appended} & set(decision_topics(self.role))
+        if not wanted <= ends.keys():
+            raise Retriable(f"{self.name}: Kafka did not say where {', '.join(sorted(wanted))} ends")
+        return {topic: ends[topic] for topic in wanted}
+
+    def _transact(self, appended: Sequence[tuple[str, Sequence[NewRecord]]]) -> dict[str, int]:
+        """The transaction itself, whose every call may wait for the broker; the next offset of each topic."""
         producer = self._producer
         assert producer is not None, "the shard is not open"
         ends: dict[str, int] = {}
@@ -260,24 +268,17 @@ class KafkaShard:
 
         try:
             producer.begin_transaction()
-        except KafkaException as exc:
-            raise of_kafka(exc, f"{self.name}: beginning a batch") from exc
-        for topic, records in appended:
-            for record in records:
-                name, number, new = self._target(topic, record)
-                send(producer, name, number, new, partial(delivered, topic))
-        try:
-            await asyncio.get_running_loop().run_in_executor(
-                self.ground.pool, producer.commit_transaction, CALL_S_MAX
-            )
+            for topic, records in appended:
+                told = partial(delivered, topic)
+                for record in records:
+                    name, number, new = self._target(topic, record)
+                    send(producer, name, number, new, told)
+            producer.commit_transaction(CALL_S_MAX)
         except KafkaException as exc:
             raise of_kafka(exc, f"{self.name}: committing a batch") from exc
         if errors:
             raise of_kafka(errors[0], f"{self.name}: committing a batch")
-        wanted = {topic for topic, _ in appended} & set(decision_topics(self.role))
-        if not wanted <= ends.keys():
-            raise Retriable(f"{self.name}: Kafka did not say where {', '.join(sorted(wanted))} ends")
-        return {topic: ends[topic] for topic in wanted}
+        return ends
 
     def _target(self, topic: str, record: NewRecord) -> tuple[str, int, NewRecord]:
         """Where a record goes: its place in Kafka, or for an input of another shard, that one's."""
