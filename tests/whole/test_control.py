@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from frontlog.avro.enums import Reason
-from support.crawls import QUICK, Running, here, options, prove, until, urls
+from support.crawls import QUICK, Running, fetched, here, options, prove, until, urls
 from support.site import Site, page
 
 HELD_S = 1.0 + 0.5 * (os.getloadavg()[0] > (os.cpu_count() or 1))
@@ -65,6 +65,7 @@ def test_commands_are_in_force_within_a_second_and_after_a_restart(tmp_path: Pat
             seeded = control(folder, "seed", site.url(4))
             until(lambda: site.asked(4))
             assert site.asked(4)[0].began_s - seeded < HELD_S
+            until(lambda: site.url(4) in fetched(folder))  # a page that is under way is not asked for twice
             recrawled = control(folder, "recrawl", site.url(4))
             until(lambda: len(site.asked(4, "/")) == 2)
             assert site.asked(4, "/")[1].began_s - recrawled < HELD_S
