@@ -149,6 +149,21 @@ class LogApp(faust.App):
         """The stores of the shards that are owned here, for tables of `lmdb://`."""
         return [runner.shard.store for runner in self.host.runners.values() if runner.ready.is_set()]
 
+    def status(self) -> dict[str, Any]:
+        """What this worker owns and follows, and how far: the page /status."""
+        return {
+            "crawl": str(self.crawl),
+            "fetching": len(self.host.fetches),
+            "pages": self.host.pages,
+            "shards": {
+                name: {
+                    "standby": standby, "seq": head.seq, "owner_token": head.owner_token, "at_ms": head.at_ms,
+                    "log_hash": head.log_hash.hex(), "positions": head.positions,
+                }
+                for name, (standby, head) in self.host.heads().items()
+            },
+        }  # fmt: skip
+
     def assigned(self) -> tuple[list[ShardKey], list[ShardKey]]:
         """What Faust has given this worker: (to own, to follow). Raises ConfigError when a shard's topics were torn."""
         assignor = self.assignor
@@ -254,6 +269,11 @@ def make_app(
         await _publish_positions(made)
 
     loose.timer(PUBLISH_S, name="positions")(publish)
+
+    async def status(view: Any, _request: Any) -> Any:
+        return view.json(made.status())
+
+    loose.page("/status", name="status")(status)
     return made
 
 

@@ -3,8 +3,10 @@
 Not verified: several brokers, and machines whose clocks differ.
 """
 
+import json
 import signal
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +16,7 @@ import pytest
 
 from frontlog.streams.kafka_places import KafkaCrawl
 from frontlog.streams.kafka_topics import create, members
-from support.broker import Broker
+from support.broker import Broker, free_ports
 from support.crawls import assert_polite, here, until
 from support.site import Site, fill
 from support.workers import Worker, prove
@@ -75,12 +77,27 @@ def test_two_workers_share_a_crawl_and_one_that_is_killed_is_replaced(
     assert len(again) <= 2 * HOSTS, again  # what was in flight when its worker was killed, and robots.txt
 
 
+def shards(port: int) -> dict[str, dict[str, object]]:
+    """What the page /status of a worker tells of its shards; nothing while there is no page."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
+            found: dict[str, dict[str, object]] = json.load(answer)["shards"]
+            return found
+    except OSError:
+        return {}
+
+
 def test_a_worker_that_stops_hands_over_at_once(kafka: Broker, tmp_path: Path, site: Site) -> None:
     crawl = KafkaCrawl(kafka.bootstrap, "handed")
     create(crawl, PARTITIONS)
-    with Worker(crawl, tmp_path / "one") as one, Worker(crawl, tmp_path / "two") as two:
+    (port,) = free_ports(1)
+    web = ("--web", f"127.0.0.1:{port}")
+    with Worker(crawl, tmp_path / "one") as one, Worker(crawl, tmp_path / "two", *web) as two:
         until(lambda: one.owns and two.owns)
         until(lambda: len(members(crawl)) == 2)
+        until(lambda: len(shards(port)) == PARTITIONS + 1)
+        owned = sorted(name for name, shard in shards(port).items() if not shard["standby"])
+        assert owned == sorted(two.owns.split(", "))
         one.send(signal.SIGTERM)
         began = time.monotonic()
         until(lambda: len(two.owns.split(", ")) == PARTITIONS + 1)
