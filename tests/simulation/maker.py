@@ -201,7 +201,7 @@ class _Maker:
             return Page(Kind.SICK, troubles=(rng.choice(FAILING),), response_ms=slow)
         return Page(
             Kind.PAGE, self._links(url, target, own), text=self._text(url), troubles=troubles, response_ms=slow,
-            lie=rng.choice(LIES) if self.on(Weather.LYING, 0.4) else "", etag=rng.random() < 0.4,
+            lie=rng.choice(LIES) if self.on(Weather.LYING, 0.4) else "", etag=rng.random() < 0.8,
             changes_every_s=rng.choice((0.0, 0.0, 20.0)),
         )  # fmt: skip
 
