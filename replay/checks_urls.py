@@ -56,6 +56,9 @@ class Fences(Watch):
         result = cause.event
         if not isinstance(result, FetchResult | LeaseExtension):
             return
+        into = event.merged.into if event.merged is not None and event.from_state is State.FETCHED else ""
+        if into == result.url:
+            return  # a page that names the one that came now as canonical: `identities` looks at their texts
         if event.from_state is not State.LEASED:
             self.fault(decision, f"a result moved {event.url}, which had no lease")
         if result.url != event.url or result.fence != before:

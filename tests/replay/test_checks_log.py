@@ -15,6 +15,7 @@ from frontlog.avro.events import (
     Batch,
     Discovery,
     Event,
+    Merge,
     OwnershipTaken,
     Reject,
 )
@@ -158,6 +159,17 @@ def test_fences_grow_with_claims_alone() -> None:
         f"a result moved {URL}, which had no lease",
         f"a result of {URL} with fence 9 moved {URL} with fence 1",
     ]
+
+
+def test_a_page_may_be_merged_by_the_result_of_the_one_that_it_names() -> None:
+    for into, told in ((URL + "0", 0), ("http://a.example/else", 2)):
+        merged = replace(
+            FETCHED, from_state=State.FETCHED, to_state=State.BLOCKED, reason=Reason.MERGED,
+            merged=Merge(into=into, rules=("canonical",)), clock=None,
+        )  # fmt: skip
+        stage = Stage(checks_urls.Fences)
+        stage.show(SEEN, CLAIM, FETCHED, inputs=(RESULT,))
+        assert len(stage.show(merged, inputs=(replace(RESULT, url=URL + "0"),))) == told
 
 
 def test_fences_of_hosts_grow_with_errands_alone() -> None:
