@@ -4,8 +4,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from support.broker import Broker, Unavailable, jars
+
+# A busy machine is no fault of an example; what may take only so long has a bound of its own in its test.
+settings.register_profile("frontlog", deadline=None)
+settings.load_profile("frontlog")
 
 
 @pytest.fixture(scope="session")
