@@ -13,6 +13,7 @@ and durable before the next one is created, so after a crash only the newest can
     ended                              start of its first record        record
     while flush wrote                  whole records, part of one       cuts the part
     between a request and its answer   a request without its answer     cuts the request
+    after the write, before fsync      whole records nobody points at   makes them durable
     after fsync, before the events     whole records nobody points at   keeps them; a repeat is harmless
     while the disk was full            whole records, part of one       cuts the part
     (durable bytes were damaged)       bad bytes before whole records   leaves all, and says so
@@ -149,6 +150,7 @@ class Archive:
             whole_bytes = members.end
         size_bytes = self._files.size(name)
         if not fault and whole_bytes:
+            self._keep(name, size_bytes)
             return None
         for ref in known:
             if ref.file == name and ref.offset + ref.length > whole_bytes:
@@ -156,11 +158,17 @@ class Archive:
         if self._whole_record_after(name, members.end, size_bytes):
             return Tail(name, whole_bytes, 0, fault, left=True)
         if whole_bytes:
-            self._files.cut(name, whole_bytes)
+            self._keep(name, whole_bytes)
         else:
             self._files.remove(name)
             self._files.sync_folder()
         return Tail(name, whole_bytes, size_bytes - whole_bytes, fault or "an empty file")
+
+    def _keep(self, name: str, size_bytes: int) -> None:
+        """Make a segment durable up to its whole end, its name too, before the next is created: its writer may have died
+        before it synced what it wrote, and a power cut would tear a segment that no start looks at again."""
+        self._files.cut(name, size_bytes)
+        self._files.sync_folder()
 
     def _whole_record_after(self, name: str, offset: int, size_bytes: int) -> bool:
         """Whether a whole record lies somewhere behind the fault at `offset`: then this is no torn end."""

@@ -97,6 +97,24 @@ def test_after_power_loss_all_that_was_flushed_is_there(torn: int) -> None:
     assert verify_archive(files) == []
 
 
+def test_what_a_killed_writer_did_not_sync_is_durable_before_the_next_segment_is_made() -> None:
+    files = MemoryFiles()
+    made = opened(files)
+    made.append(capture(0))
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(files, "sync", str)  # the writer dies after its write, before its fsync
+        made.flush()
+    (name,) = files.names()
+    written = files.size(name)
+    again = archive(files)
+    again.recover()
+    again.append(capture(1))
+    again.flush()
+    files.crash()
+    assert files.size(name) == written
+    assert verify_archive(files) == []
+
+
 def test_junk_and_zeros_at_the_end_are_cut() -> None:
     for junk in b"\0" * 5000, b"junk", b"\x1f\x8b\x08\0\0\0", b"\x1f\x8b\x08" * 2000:
         files = MemoryFiles()
