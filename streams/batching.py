@@ -250,6 +250,7 @@ class BatchMaker:
             if not self.results_wait:
                 self.take(partition.expire_all(self.tables, self.ctx), bounded=True)
             self.take(jobs.step_all(self.tables, self.ctx), bounded=True)
+        if self.role is Role.FRONTIER:  # a full batch leaves its jobs for the next
             self.more = self.more or bool(jobs.pending(self.tables))
 
     def take_claims(self, wanted: int) -> None:

@@ -161,6 +161,19 @@ def test_claims_and_jobs_stop_at_the_bound_and_go_on(monkeypatch: pytest.MonkeyP
     assert len(done.leases) <= 10
 
 
+def test_a_batch_that_its_inputs_fill_says_that_a_job_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = opened()
+    offer(shard, seed(URL))
+    offer(shard, pause(cmd="block"), Topic.CONTROL)
+    shard.step(0)
+    monkeypatch.setattr(batching, "DECISIONS_MAX", 2)
+    offer(shard, pause(cmd="unblock"), Topic.CONTROL)
+    assert shard.step(0).more
+    while shard.step(0).more:
+        pass
+    assert [row.state for row in urls(shard).values()] == [State.ELIGIBLE]
+
+
 # --- the proof -----------------------------------------------------------------------------------------------
 
 
