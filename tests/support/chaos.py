@@ -11,6 +11,7 @@ from pathlib import Path
 
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import SourceKind, Topic
+from frontlog.avro.errors import Retriable
 from frontlog.processors import canonical
 from frontlog.processors.control import seed_discovery
 from frontlog.streams.kafka_log import KafkaLog
@@ -23,6 +24,24 @@ STOPPED_S = 9.0
 """Longer than a session: the group takes a stopped worker for dead."""
 REST_S = 3.0
 MISPLACED = 10_000
+
+APPENDS_MAX = 50
+
+
+def _append(log: KafkaLog, wanted: list[tuple[Topic, int, list[NewRecord]]]) -> None:
+    """Append in one transaction, as often as it takes while workers write to the same partitions."""
+    for attempt in range(APPENDS_MAX):
+        try:
+            with log.begin() as txn:
+                for topic, partition, records in wanted:
+                    txn.append(topic, partition, records)
+                txn.commit()
+        except Retriable:
+            if attempt == APPENDS_MAX - 1:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 class Chaos:
@@ -129,17 +148,13 @@ class Chaos:
         now_ms = time.time_ns() // 1_000_000
         junk = [NewRecord(now_ms, b"", self.chance.randbytes(size)) for size in (0, 1, 9, 300)]
         partitions = range(2)
-        with log.begin() as txn:
-            for topic in (Topic.DISCOVERIES, Topic.FETCH_RESULTS, Topic.CONTROL, Topic.CONTENT_VERDICTS):
-                for number in partitions:
-                    txn.append(topic, number, junk)
-            txn.append(Topic.CANDIDATES, 0, junk)
-            txn.append(Topic.CONTROL, 0, [NewRecord(now_ms, b"ops", b'{"cmd": "dance"}')])
-            txn.commit()
-        with log.begin() as txn:
-            for number in partitions:
-                txn.append(Topic.DISCOVERIES, number, self._misplaced(now_ms, MISPLACED // 2))
-            txn.commit()
+        wrong = [(Topic.CANDIDATES, 0, junk)]
+        wrong.append((Topic.CONTROL, 0, [NewRecord(now_ms, b"ops", b'{"cmd": "dance"}')]))
+        for topic in (Topic.DISCOVERIES, Topic.FETCH_RESULTS, Topic.CONTROL, Topic.CONTENT_VERDICTS):
+            wrong += [(topic, number, junk) for number in partitions]
+        _append(log, wrong)
+        for number in partitions:
+            _append(log, [(Topic.DISCOVERIES, number, self._misplaced(now_ms, MISPLACED // 2))])
         log.close()
 
     def _misplaced(self, now_ms: int, count: int) -> list[NewRecord]:

@@ -168,6 +168,7 @@ TARGETS: dict[str, Target] = {
             b"otherbot: none,all",
         ),
         (b",", b":", b"noindex", b"unavailable_after: ", b" ", b"frontlog:", b"\n"),
+        1 << 16,  # as much as the headers of a response may hold
     ),
     "retry_after": Target(
         _retry_after,
