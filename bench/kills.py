@@ -86,6 +86,8 @@ def setup(bench: Bench, name: str, folder: Path, disk: Disk | None = None) -> Se
     gaps = (
         f"politeness.gap_ms_min={bench.kind.gap_ms}",
         "politeness.gap_factor=0",
+        # Which of two equal pages is fetched before they are merged depends on the order, which a kill changes.
+        "learning.mode=off",
         "crawl.patience_ms=60000",
     )
     settings = (*gaps, *bench.kind.more, *bench.options.settings)

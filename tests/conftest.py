@@ -12,6 +12,25 @@ from support.broker import Broker, Unavailable, jars
 settings.register_profile("frontlog", deadline=None)
 settings.load_profile("frontlog")
 
+SLOW = (
+    "simulation/test_seeds",
+    "kafka/test_chaos",
+    "whole/test_kills",
+    "streams/test_partition_rules",
+    "kafka/",
+    "whole/",
+)
+"""What takes longest begins first, so that nothing long is left when all else is done."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put slow tests first; within one of the places all stay in their order."""
+
+    def rank(item: pytest.Item) -> int:
+        return next((n for n, place in enumerate(SLOW) if f"tests/{place}" in item.nodeid), len(SLOW))
+
+    items.sort(key=rank)
+
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
