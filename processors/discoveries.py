@@ -73,7 +73,8 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
     for i, url in enumerate(event.urls):
-        if ordinary and _settled(view, keys.url_key(origin, url), may_be_nearer=may_be_nearer):
+        spelled = keys.url_key(origin, url)
+        if ordinary and _settled(view, spelled, may_be_nearer=may_be_nearer):
             continue  # most links of most pages are spelled as the identity of a URL that is known
         found = canonical.canonicalize(url)
         if isinstance(found, canonical.Refused):
@@ -85,8 +86,8 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
         if found.origin_key != event.origin_key:
             strangers.setdefault(found.origin_key, []).append((i, found))
             continue
-        key = keys.url_key(origin, found.identity)
-        if ordinary and _settled(view, key, may_be_nearer=may_be_nearer):
+        key = spelled if found.identity == url else keys.url_key(origin, found.identity)
+        if ordinary and key is not spelled and _settled(view, key, may_be_nearer=may_be_nearer):
             continue
         target = merging.under(rules, found)
         if target is found:

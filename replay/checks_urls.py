@@ -10,9 +10,6 @@ from frontlog.replay.ledger import Decision, Taken
 from frontlog.replay.rules import TRANSITIONS
 from frontlog.replay.watch import Scene, Watch
 
-_BEFORE = {State.NONE: State.NONE}
-"""What a URL may be before its first decision, unless it is DISCOVERED: it is not known, where it is kept out for good."""
-
 
 class Transitions(Watch):
     """The state machine."""
@@ -25,7 +22,9 @@ class Transitions(Watch):
     def moved(self, decision: Decision, event: Transition) -> None:
         self.examined += 1
         url = self.book.urls.get(event.url)
-        state = url.state if url is not None else _BEFORE.get(event.from_state, State.DISCOVERED)
+        # A URL becomes known as DISCOVERED, or unknown as it is when it is kept out for good.
+        unknown = State.NONE if event.from_state is State.NONE else State.DISCOVERED
+        state = url.state if url is not None else unknown
         move = f"{event.from_state} -> {event.to_state}"
         if event.from_state is not state:
             self.fault(decision, f"{move} of {event.url}, which is {state}")
