@@ -31,7 +31,7 @@ from frontlog.processors import (
 )
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
-from frontlog.processors.settings import Scope
+from frontlog.processors.settings import Scope, Settings
 from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.processors.url_rules import OriginRules
 from frontlog.state import keys
@@ -64,18 +64,18 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
     if refused is not None:
         yield refused
         return
-    may_be_nearer = scope.reaches(settings.scope, at.host, at.site)
     rules = merging.rules_at(settings, at.origin)
-    linked = inlinks.decide(view, ctx, settings, event, at) if may_be_nearer else []
+    linked = (
+        inlinks.decide(view, ctx, settings, event, at)
+        if scope.reaches(settings.scope, at.host, at.site)
+        else []
+    )
     if linked:
         yield Decided(decisions=linked)
         at = policy.standing(view, event.origin_key)
     seen = set[str]()
     strangers: dict[str, list[tuple[int, canonical.Identity]]] = {}
-    for i, url in enumerate(event.urls):
-        spelled = keys.url_key(origin, url)
-        if ordinary and _settled(view, spelled, may_be_nearer=may_be_nearer):
-            continue  # most links of most pages are spelled as the identity of a URL that is known
+    for i, url, spelled in _unsettled(view, settings, event, origin, at, ordinary=ordinary):
         found = canonical.canonicalize(url)
         if isinstance(found, canonical.Refused):
             yield reject(ctx, event.origin_key, found.reason, url[:2_048])
@@ -86,25 +86,40 @@ def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
         if found.origin_key != event.origin_key:
             strangers.setdefault(found.origin_key, []).append((i, found))
             continue
-        key = spelled if found.identity == url else keys.url_key(origin, found.identity)
-        if ordinary and key is not spelled and _settled(view, key, may_be_nearer=may_be_nearer):
-            continue
         target = merging.under(rules, found)
         if target is found:
-            decided = _one(view, ctx, event, i, found, key, at)
+            key = spelled if found.identity == url else keys.url_key(origin, found.identity)
+            decided = _one(view, ctx, settings, event, i, found, key, at)
             if decided is not None:
                 yield decided
         elif target.origin_key != event.origin_key:
             strangers.setdefault(target.origin_key, []).append((i, target))
-            yield _merged(view, ctx, event, i, found, key, rules)
+            yield _merged(view, ctx, event, i, found, keys.url_key(origin, found.identity), rules)
         else:
             target_key = keys.url_key(origin, target.identity)
-            yield _one(view, ctx, event, i, target, target_key, at) or Decided()
-            yield _merged(view, ctx, event, i, found, key, rules)
+            yield _one(view, ctx, settings, event, i, target, target_key, at) or Decided()
+            yield _merged(view, ctx, event, i, found, keys.url_key(origin, found.identity), rules)
         if not ordinary:
             at = policy.standing(view, event.origin_key)
     for origin_key, links in strangers.items():
         yield _forward(ctx, event, origin_key, links)
+
+
+def _unsettled(
+    view: Tables, settings: Settings, event: Discovery, origin: bytes, at: policy.Standing, *, ordinary: bool
+) -> Iterator[tuple[int, str, bytes]]:
+    """The links that may change something, each with the key of its spelling: most links of most pages are spelled as the
+    identity of a URL that is known, and no link changes that."""
+    spelled = [keys.url_key(origin, url) for url in event.urls]
+    if not ordinary:
+        yield from zip(range(len(spelled)), event.urls, spelled, strict=True)
+        return
+    known = view.urls.beginnings(spelled, 2)  # state and reason
+    may_be_nearer = scope.reaches(settings.scope, at.host, at.site)
+    for i, key in enumerate(spelled):
+        begins = known.get(key)
+        if begins is None or (may_be_nearer and begins == OUT_OF_SCOPE):
+            yield i, event.urls[i], key
 
 
 def _is_ordinary(event: Discovery, rules: Scope) -> bool:
@@ -115,12 +130,6 @@ def _is_ordinary(event: Discovery, rules: Scope) -> bool:
         and not event.lastmods
         and scope.seed_scope(rules, "", event.source_kind, event.depth) is None
     )
-
-
-def _settled(view: Tables, key: bytes, *, may_be_nearer: bool) -> bool:
-    """Whether a URL is known and no link can change that, by the first two bytes of its row: state and reason."""
-    begins = view.urls.beginning(key, 2)
-    return bool(begins) and not (may_be_nearer and begins == OUT_OF_SCOPE)
 
 
 def _forward(
@@ -147,6 +156,7 @@ def _spelling(found: canonical.Identity) -> str:
 def _one(
     view: Tables,
     ctx: Context,
+    settings: Settings,
     event: Discovery,
     i: int,
     found: canonical.Identity,
@@ -154,7 +164,6 @@ def _one(
     at: policy.Standing,
 ) -> Decided | None:
     row = view.urls.get(key)
-    settings = policy.settings_of(view)
     scoped = scope.seed_scope(settings.scope, found.identity, event.source_kind, event.depth)
     first = _first(event, i, found, scoped)
     if row is not None:
@@ -167,10 +176,6 @@ def _one(
     verdict = policy.judge(
         view, at, found.identity, found.requested, event.depth, widened=scoped, sitemap=sitemap
     )
-    new = UrlRow(
-        url=found.identity, state=State.DISCOVERED, reason=Reason.ADMITTED, source_kind=event.source_kind, depth=event.depth,
-        priority=_priority(event, first, ctx.now_ms), policy_version=verdict.version,
-    )  # fmt: skip
     trap = None
     if verdict.allowed:
         trap = traps.judge(
@@ -178,14 +183,19 @@ def _one(
         )
         if trap is not None:
             verdict = policy.Verdict(False, trap.reason, trap.detail, at.version)
-    to = State.ELIGIBLE if verdict.allowed else State.BLOCKED
-    reason = Reason.ADMITTED if verdict.allowed else verdict.reason
-    decisions: list[Event] = [
-        urls.build(
-            ctx, new, event.origin_key, to, reason, first=first, merged=verdict.merge,
-            detail=" ".join(found.flags) if verdict.allowed else verdict.detail, due_ms=ctx.now_ms if verdict.allowed else 0,
-        )
-    ]  # fmt: skip
+    priority = _priority(event, first, ctx.now_ms)
+    if verdict.allowed:
+        detail = " ".join(found.flags) if found.flags else ""
+        decided = urls.admit(
+            ctx, event.origin_key, found.identity, first, State.ELIGIBLE, Reason.ADMITTED, detail=detail,
+            policy_version=verdict.version, priority=priority, depth=event.depth, due_ms=ctx.now_ms,
+        )  # fmt: skip
+    else:
+        decided = urls.admit(
+            ctx, event.origin_key, found.identity, first, State.BLOCKED, verdict.reason, detail=verdict.detail,
+            policy_version=verdict.version, priority=priority, depth=event.depth, merged=verdict.merge,
+        )  # fmt: skip
+    decisions: list[Event] = [decided]
     if trap is not None:
         limit = settings.canonical.signal_urls
         decisions += tallies.signals(view, ctx, limit, event.origin_key, (trap.reason.value,))
@@ -208,24 +218,26 @@ def _merged(
     if view.urls.get(key) is not None or merge is None:
         return Decided()
     first = _first(event, i, found, None)
-    new = UrlRow(
-        url=found.identity, state=State.DISCOVERED, reason=Reason.MERGED, source_kind=event.source_kind, depth=event.depth,
-        priority=_priority(event, first, ctx.now_ms), policy_version=policy.standing(view, event.origin_key).version,
+    blocked = urls.admit(
+        ctx, event.origin_key, found.identity, first, State.BLOCKED, Reason.MERGED, detail=merge.into, merged=merge,
+        policy_version=policy.standing(view, event.origin_key).version, priority=_priority(event, first, ctx.now_ms),
+        depth=event.depth,
     )  # fmt: skip
     limit = policy.settings_of(view).canonical.signal_urls
-    return Decided(decisions=merges.spelled(view, ctx, limit, new, event.origin_key, first, merge))
+    return Decided(decisions=[blocked, *merges.raised(view, ctx, limit, event.origin_key, merge)])
 
 
 def _first(event: Discovery, i: int, found: canonical.Identity, scoped: str | None) -> FirstSeen:
     """The facts of a link."""
     raw = event.raws[i] or event.urls[i]
+    rel = event.rels[i]
     return FirstSeen(
         raw="" if raw == found.requested else raw,
         requested="" if found.requested == found.identity else found.requested,
         source_kind=event.source_kind,
         source_url=event.source_url,
         anchor=event.anchors[i],
-        nofollow=bool(NOFOLLOW & set(event.rels[i].split())),
+        nofollow=bool(rel) and not NOFOLLOW.isdisjoint(rel.split()),
         chain=event.chain,
         scope=scoped,
         changed_at_ms=sitemap_files.lastmod_of(event, i),

@@ -6,23 +6,13 @@ its own, and only that one is fetched. So a rule that turns out wrong is taken b
 spelling that was merged is there, with where it was found, and comes apart.
 """
 
-from frontlog.avro.enums import Reason, RuleName, SourceKind, State, Topic
-from frontlog.avro.events import Discovery, Event, FirstSeen, Merge
-from frontlog.processors import canonical, tallies, urls
+from frontlog.avro.enums import RuleName, SourceKind, Topic
+from frontlog.avro.events import Discovery, Event, Merge
+from frontlog.processors import canonical, tallies
 from frontlog.processors.context import Context, Emission
 from frontlog.processors.sites import partition_of, site_of
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
-
-
-def spelled(
-    view: Tables, ctx: Context, limit: int, new: UrlRow, origin_key: str, first: FirstSeen, merge: Merge
-) -> list[Event]:
-    """The decisions about a spelling that is seen for the first time and merged at once."""
-    blocked = urls.build(
-        ctx, new, origin_key, State.BLOCKED, Reason.MERGED, first=first, detail=merge.into, merged=merge
-    )
-    return [blocked, *raised(view, ctx, limit, origin_key, merge)]
 
 
 def raised(view: Tables, ctx: Context, limit: int, origin_key: str, merge: Merge | None) -> list[Event]:

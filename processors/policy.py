@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import PolicyAct, Reason, RobotsState, ScopeKind, SourceKind
 from frontlog.avro.events import Merge, OperatorPolicy, RobotsPolicy
-from frontlog.processors import hosts, merging, robots_txt, scope
-from frontlog.processors.settings import Settings, decode
+from frontlog.processors import hosts, merging, robots_txt, scope, url_rules
+from frontlog.processors.settings import Scope, Settings, decode
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow, PolicyRow, SiteRow, UrlRow
@@ -31,6 +31,21 @@ class Verdict(NamedTuple):
     """The identity that stands for it, when that is the reason."""
 
 
+class Ground:
+    """What verdicts about the URLs of one origin have in common; worked out for the first of them."""
+
+    __slots__ = ("block", "depth_max", "known", "robots", "robots_known", "rules", "scope")
+
+    def __init__(self) -> None:
+        self.known = self.robots_known = False
+        self.block = ""
+        self.depth_max = -1
+        """Where only the depth of a URL is left to judge: the greatest; -1: there is more."""
+        self.scope = Scope()
+        self.rules = url_rules.CONSERVATIVE
+        self.robots: robots_txt.RobotsTxt | None = None
+
+
 class Standing(NamedTuple):
     """The rows that a verdict about an origin reads."""
 
@@ -39,6 +54,7 @@ class Standing(NamedTuple):
     host: HostRow | None
     site: SiteRow | None
     version: int
+    ground: Ground
 
 
 @lru_cache(maxsize=64)
@@ -64,7 +80,7 @@ def standing(view: Tables, origin_key: str) -> Standing:
         host.policy_seq if host else 0,
         max(origin.policy_seq, origin.robots_seq) if origin else 0,
     )
-    return Standing(origin_key, origin, host, site, version)
+    return Standing(origin_key, origin, host, site, version, Ground())
 
 
 def blocked_by(view: Tables, at: Standing) -> str:
@@ -90,15 +106,18 @@ def before_robots(
 ) -> Verdict:
     """The verdict of everything but robots. `widened`: what the URL itself adds to the scope (a seed). A `sitemap` may
     lie anywhere, and is no page: only exclude patterns hold for it."""
-    block = blocked_by(view, at)
-    if block:
-        return Verdict(False, Reason.OPERATOR_BLOCK, block, at.version)
-    settings = settings_of(view)
-    rules = settings.scope
+    ground = at.ground
+    if not ground.known:
+        _survey(view, at)
+    if ground.block:
+        return Verdict(False, Reason.OPERATOR_BLOCK, ground.block, at.version)
+    if 0 <= depth <= ground.depth_max:
+        return Verdict(True, Reason.ADMITTED, "", at.version)
+    rules = ground.scope
     if sitemap:
         outside = scope.excluded(rules, url)
         return Verdict(not outside, Reason.OUT_OF_SCOPE if outside else Reason.ADMITTED, outside, at.version)
-    merge = merging.merge_of(merging.rules_at(settings, at.origin), url)
+    merge = merging.merge_of(ground.rules, url)
     if merge is not None:
         return Verdict(False, Reason.MERGED, merge.into, at.version, merge)
     host, site = at.host, at.site
@@ -111,6 +130,18 @@ def before_robots(
     return Verdict(True, Reason.ADMITTED, "", at.version)
 
 
+def _survey(view: Tables, at: Standing) -> None:
+    """Work out what verdicts about an origin's URLs have in common, robots aside."""
+    ground = at.ground
+    settings = settings_of(view)
+    ground.known = True
+    ground.block = blocked_by(view, at)
+    ground.scope = settings.scope
+    ground.rules = merging.rules_at(settings, at.origin)
+    if ground.rules.trivial and scope.whole(settings.scope, at.host, at.site):
+        ground.depth_max = settings.scope.depth_max
+
+
 @lru_cache(maxsize=2_048)
 def parsed(text: bytes) -> robots_txt.RobotsTxt:
     """A robots.txt, parsed once."""
@@ -120,20 +151,26 @@ def parsed(text: bytes) -> robots_txt.RobotsTxt:
 def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Verdict:
     """What the robots.txt in force says; an origin whose file isn't known yet allows nothing to be fetched, but
     that is for the claim to see (`hosts.held_until_ms`): here only rules deny."""
-    origin = at.origin
-    if origin is None or not origin.robots_text_seq:
+    ground = at.ground
+    if not ground.robots_known:
+        ground.robots, ground.robots_known = _robots_of(view, at), True
+    if ground.robots is None:
         return Verdict(True, Reason.ADMITTED, "", at.version)
-    if origin.robots_state is RobotsState.ALLOW_ALL:
-        return Verdict(True, Reason.ADMITTED, "", at.version)
-    row = view.policies.get(policy_key(ScopeKind.ORIGIN, at.origin_key, origin.robots_text_seq))
-    if row is None:
-        return Verdict(True, Reason.ADMITTED, "", at.version)
-    answer = robots_txt.verdict(parsed(row.text), token, requested)
+    answer = robots_txt.verdict(ground.robots, token, requested)
     if answer.allowed:
         return Verdict(True, Reason.ADMITTED, "", at.version)
     return Verdict(
         False, Reason.ROBOTS_DENIED, f"line {answer.line}: {answer.rule} (group {answer.group})", at.version
     )
+
+
+def _robots_of(view: Tables, at: Standing) -> robots_txt.RobotsTxt | None:
+    """The robots.txt in force; None: it has no rules, or isn't known."""
+    origin = at.origin
+    if origin is None or not origin.robots_text_seq or origin.robots_state is RobotsState.ALLOW_ALL:
+        return None
+    row = view.policies.get(policy_key(ScopeKind.ORIGIN, at.origin_key, origin.robots_text_seq))
+    return None if row is None else parsed(row.text)
 
 
 def judge(

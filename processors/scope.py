@@ -32,7 +32,10 @@ def outside(rules: Scope, url: str, depth: int, host: HostRow | None, site: Site
 
 def excluded(rules: Scope, url: str) -> str:
     """Which pattern keeps a URL out; empty: none. It is all of the scope that holds for a sitemap."""
-    return next((f"excluded by {p}" for p in rules.exclude if _compiled(p).search(url)), "")
+    for pattern in rules.exclude:
+        if _compiled(pattern).search(url):
+            return f"excluded by {pattern}"
+    return ""
 
 
 def reaches(rules: Scope, host: HostRow | None, site: SiteRow | None) -> bool:
@@ -40,6 +43,12 @@ def reaches(rules: Scope, host: HostRow | None, site: SiteRow | None) -> bool:
     if rules.mode == "any":
         return True
     return site is not None and site.seeded if rules.mode == "site" else host is not None and bool(host.seeds)
+
+
+def whole(rules: Scope, host: HostRow | None, site: SiteRow | None) -> bool:
+    """Whether all URLs of a host are in scope but those that are too deep."""
+    free = not rules.include and not rules.exclude
+    return free and rules.mode != "prefix" and reaches(rules, host, site)
 
 
 def _reached(rules: Scope, url: str, host: HostRow | None, site: SiteRow | None) -> bool:

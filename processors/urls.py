@@ -80,6 +80,8 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
 _COUNT = struct.Struct(">I")
 _COUNTS = struct.Struct(f">{len(STATES)}I")
 _CLASSES = struct.Struct(f">{CLASSES}I")
+_STATE_ONES = {state: 1 << 32 * (len(STATES) - 1 - i) for state, i in STATE_INDEX.items()}
+_CLASS_ONES = tuple(1 << 32 * (CLASSES - 1 - i) for i in range(CLASSES))
 
 
 BEFORE = (S.NONE, S.DISCOVERED)
@@ -141,6 +143,32 @@ def build(
     )
 
 
+def admit(
+    ctx: Context,
+    origin_key: str,
+    url: str,
+    first: FirstSeen,
+    to: State,
+    reason: Reason,
+    *,
+    detail: str,
+    policy_version: int,
+    priority: int,
+    depth: int,
+    due_ms: int = 0,
+    merged: Merge | None = None,
+) -> Transition:
+    """The decision that makes a URL known and admits or refuses it; raises NotAllowed."""
+    if reason not in TABLE[S.DISCOVERED, to]:
+        raise NotAllowed(f"{S.DISCOVERED} -> {to} for {reason}: {url}")
+    cause = ctx.cause
+    return Transition(
+        seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=origin_key, url=url, from_state=S.DISCOVERED,
+        to_state=to, reason=reason, detail=detail, cause_topic=cause.topic, cause_partition=cause.partition, cause_offset=cause.offset,
+        policy_version=policy_version, priority=priority, due_ms=due_ms, depth=depth, first=first, merged=merged,
+    )  # fmt: skip
+
+
 def waits(state: State, due_ms: int) -> bool:
     """Whether a URL in this state stands in `due`."""
     return state is S.ELIGIBLE or state is S.DEFERRED or (state is S.FETCHED and due_ms > 0)
@@ -151,22 +179,22 @@ def apply(tables: Tables, event: Transition) -> None:
     origin = keys.origin_id(event.origin_key)
     key = keys.url_key(origin, event.url)
     known = tables.urls.get(key)
-    origin_row = tables.origins.get(origin)
-    if known is not None:
-        row = known
+    _check(known, event)
+    first = event.first
+    if known is None:
+        assert first is not None
+        new = _new_row(event, first, tables.head.at_ms)
+        origin_row = _join(tables, event, origin, tables.origins.get(origin))
+        is_page = False
     else:
-        if event.first is None or event.from_state not in BEFORE:
-            raise AssertionError(f"seq {event.seq} moves {event.url}, which is not known")
-        row = _new_row(event, event.first, tables.head.at_ms)
-        origin_row = _join(tables, event, origin, origin_row)
-    assert origin_row is not None
-    _check(row, event)
+        new = _moved(known, event, tables.head.at_ms)
+        found = tables.origins.get(origin)
+        assert found is not None
+        origin_row, is_page = found, _is_page(known, event)
     sitemap_files.apply(tables, key, event)
-    if event.first is not None and event.first.scope is not None:
-        _widen(tables, event.origin_key, event.first.scope)
-    new = _moved(row, event, tables.head.at_ms)
+    if first is not None and first.scope is not None:
+        _widen(tables, event.origin_key, first.scope)
     tables.urls.put(key, new)
-    is_page = _is_page(row, event)
     tables.origins.put(origin, _recount(origin_row, known, new, page=is_page))
     _index(tables, key, known, new)
     host = key[: keys.HOST_ID_BYTES]
@@ -203,33 +231,52 @@ def _put_site(tables: Tables, origin_key: str, *, over: bool = False, page: bool
         tables.sites.put(site, replace(row, pages=row.pages + page, over=row.over or over))
 
 
-def _check(row: UrlRow, event: Transition) -> None:
+def _check(known: UrlRow | None, event: Transition) -> None:
     """What a logged decision must satisfy; anything else is a bug or a forged log."""
-    where = f"seq {event.seq}, {event.url}"
     if event.reason not in TABLE.get((event.from_state, event.to_state), ()):
-        raise NotAllowed(f"{where}: {event.from_state} -> {event.to_state} for {event.reason}")
-    assert row.url == event.url, f"{where}: the row under its key holds {row.url}"
-    assert row.state is event.from_state, (
-        f"{where}: the row is {row.state}, the decision says {event.from_state}"
-    )
+        raise NotAllowed(f"{_where(event)}: {event.from_state} -> {event.to_state} for {event.reason}")
+    if known is None:
+        if event.first is None or event.from_state not in BEFORE:
+            raise AssertionError(f"seq {event.seq} moves {event.url}, which is not known")
+        assert event.result is None, f"{_where(event)}: a result before it was known"
+        fence = 0
+    else:
+        fence = known.fence
+        assert known.url == event.url, f"{_where(event)}: the row under its key holds {known.url}"
+        assert known.state is event.from_state, (
+            f"{_where(event)}: the row is {known.state}, the decision says {event.from_state}"
+        )
     claimed = event.to_state is S.LEASED and event.from_state is S.ELIGIBLE
-    assert event.fence == row.fence + claimed, f"{where}: fence {row.fence} -> {event.fence}"
-    assert (event.merged is not None) is (event.reason is R.MERGED), f"{where}: merged, but not into what"
+    assert event.fence == fence + claimed, f"{_where(event)}: fence {fence} -> {event.fence}"
+    assert (event.merged is not None) is (event.reason is R.MERGED), (
+        f"{_where(event)}: merged, but not into what"
+    )
+
+
+def _where(event: Transition) -> str:
+    return f"seq {event.seq}, {event.url}"
 
 
 def _new_row(event: Transition, first: FirstSeen, at_ms: int) -> UrlRow:
+    """The row of a URL after the decision that makes it known."""
+    merge = event.merged
     return UrlRow(
         url=event.url,
-        state=event.from_state,
+        state=event.to_state,
         reason=event.reason,
         source_kind=first.source_kind,
         nofollow=first.nofollow,
+        priority=event.priority,
+        due_ms=event.due_ms,
+        depth=event.depth,
+        policy_version=event.policy_version,
         first_seen_ms=at_ms,
+        lastmod_ms=first.changed_at_ms,
         requested=first.requested,
         raw=first.raw,
         source_url=first.source_url,
         chain=first.chain,
-        lastmod_ms=first.changed_at_ms,
+        merged=(merge.into, *merge.rules) if merge is not None else (),
     )
 
 
@@ -316,15 +363,26 @@ def _is_page(row: UrlRow, event: Transition) -> bool:
 
 def _recount(origin: OriginRow, old: UrlRow | None, new: UrlRow, *, page: bool) -> OriginRow:
     """The origin's counts after one of its URLs moved, or became known."""
+    if old is None:
+        waiting = waits(new.state, new.due_ms)
+        return replace(
+            origin,
+            states=_one_more(origin.states, _STATE_ONES[new.state]),
+            due=_one_more(origin.due, _CLASS_ONES[new.priority]) if waiting else origin.due,
+        )
     states, due = bytearray(origin.states), bytearray(origin.due)
     _count(states, STATE_INDEX[new.state], 1)
     if waits(new.state, new.due_ms):
         _count(due, new.priority, 1)
-    if old is not None:
-        _count(states, STATE_INDEX[old.state], -1)
-        if waits(old.state, old.due_ms):
-            _count(due, old.priority, -1)
+    _count(states, STATE_INDEX[old.state], -1)
+    if waits(old.state, old.due_ms):
+        _count(due, old.priority, -1)
     return replace(origin, states=bytes(states), due=bytes(due), pages=origin.pages + page)
+
+
+def _one_more(counts: bytes, one: int) -> bytes:
+    """A row of counts, one of them raised: they are the digits of one number, of which none reaches 2^32."""
+    return (int.from_bytes(counts, "big") + one).to_bytes(len(counts), "big")
 
 
 def _count(counts: bytearray, index: int, change: int) -> None:

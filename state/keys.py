@@ -22,6 +22,7 @@ TIME_MAX = (1 << 63) - 1
 LEASE_URL, LEASE_ERRAND = 0, 1
 
 
+@lru_cache(maxsize=65_536)
 def split_origin_key(origin_key: str) -> tuple[str, str, int]:
     """(scheme, host, port) of `scheme://host:port`; the host of an IPv6 origin keeps its brackets."""
     scheme, _, rest = origin_key.partition("://")

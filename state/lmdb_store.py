@@ -65,6 +65,12 @@ class LmdbTxn:
         except lmdb.Error as exc:
             raise self._failed(exc, f"get from {table}") from exc
 
+    def get_many(self, table: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        try:
+            return dict(self._cursor(table).getmulti(keys))
+        except lmdb.Error as exc:
+            raise self._failed(exc, f"get_many from {table}") from exc
+
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._assert_thread()
         try:

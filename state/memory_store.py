@@ -53,6 +53,10 @@ class MemoryTxn:
             base, overlay = self._tables[table], self._overlays.get(table, _NOTHING)
             return overlay[key] if key in overlay else base.get(key)
 
+    def get_many(self, table: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        found = ((key, self.get(table, key)) for key in keys)
+        return {key: value for key, value in found if value is not None}
+
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._set(table, key, value)
 

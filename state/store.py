@@ -49,6 +49,10 @@ class Txn(Protocol):
 
     def get(self, table: str, key: bytes) -> bytes | None: ...
 
+    def get_many(self, table: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Key → value of those that have a row."""
+        ...
+
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Write one row, over an older one."""
         ...

@@ -9,7 +9,7 @@ What the cache can't hold: a scan of a row table sees the store, so `scan` flush
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from frontlog.avro.errors import Corrupt
@@ -71,13 +71,25 @@ class RowTable(Generic[R]):
         self._old[key] = data
         return row
 
-    def beginning(self, key: bytes, size_bytes: int) -> bytes:
-        """The first bytes of a row, without decoding it: most links of a page are known. Empty: there is none."""
-        if key in self._cache:
-            row = self._cache[key]
-            return b"" if row is None else row.encode()[:size_bytes]
-        data = self._txn.get(self.name, key)
-        return b"" if data is None else data[:size_bytes]
+    def beginnings(self, wanted: Sequence[bytes], size_bytes: int) -> dict[bytes, bytes]:
+        """Key → the first bytes of its row, without decoding it, for each key that has a row: most links of a page are
+        known. What has none is remembered as such."""
+        cache = self._cache
+        found: dict[bytes, bytes] = {}
+        unread: list[bytes] = []
+        for key in wanted:
+            if key not in cache:
+                unread.append(key)
+            elif (row := cache[key]) is not None:
+                found[key] = row.encode()[:size_bytes]
+        stored = self._txn.get_many(self.name, unread)
+        for key in unread:
+            data = stored.get(key)
+            if data is None:
+                cache[key] = self._old[key] = None
+            else:
+                found[key] = data[:size_bytes]
+        return found
 
     def put(self, key: bytes, row: R) -> None:
         """Write a row."""

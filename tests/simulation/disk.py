@@ -109,6 +109,9 @@ class SimTxn:
     def get(self, table: str, key: bytes) -> bytes | None:
         return self._inner.get(table, key)
 
+    def get_many(self, table: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return self._inner.get_many(table, keys)
+
     def put(self, table: str, key: bytes, value: bytes) -> None:
         self._count()
         self._inner.put(table, key, value)

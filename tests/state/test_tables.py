@@ -92,7 +92,7 @@ def step(txn: Txn, tables: Tables, model: Model, op: Op) -> Tables:
             assert getattr(tables, name).get(key) == model[name].get(key)
         case ("has", name, key):
             begins = model[name][key].encode()[:2] if key in model[name] else b""
-            assert getattr(tables, name).beginning(key, 2) == begins
+            assert getattr(tables, name).beginnings([key], 2).get(key, b"") == begins
         case ("delete", name, key):
             getattr(tables, name).delete(key)
             model[name].pop(key, None)
@@ -141,14 +141,14 @@ def test_tables_are_a_dict_and_their_digests_a_recount(store: Store, ops: list[O
 def test_a_row_is_seen_before_and_after_it_is_written(name: str, txn: Txn) -> None:
     tables = Tables(txn)
     table, row = getattr(tables, name), ROW_EXAMPLES[ROW_TABLES[name].__name__]
-    assert table.get(b"k") is None and not table.beginning(b"k", 2)
+    assert table.get(b"k") is None and not table.beginnings([b"k"], 2)
     table.put(b"k", row)
-    assert table.get(b"k") is row and table.beginning(b"k", 2) == row.encode()[:2]
+    assert table.get(b"k") is row and table.beginnings([b"k"], 2) == {b"k": row.encode()[:2]}
     assert txn.get(name, b"k") is None, "a write waits for the flush"
     tables.flush()
     assert txn.get(name, b"k") == row.encode()
     assert getattr(Tables(txn), name).get(b"k") == row
-    assert getattr(Tables(txn), name).beginning(b"k", 3) == row.encode()[:3]
+    assert getattr(Tables(txn), name).beginnings([b"k"], 3) == {b"k": row.encode()[:3]}
 
 
 def test_a_put_without_change_leaves_digest_and_store_alone(
