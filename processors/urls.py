@@ -164,7 +164,8 @@ def admit(
     cause = ctx.cause
     return Transition(
         seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=origin_key, url=url, from_state=S.DISCOVERED,
-        to_state=to, reason=reason, detail=detail, cause_topic=cause.topic, cause_partition=cause.partition, cause_offset=cause.offset,
+        to_state=to, reason=reason, detail=detail,
+        cause_topic=cause.topic, cause_partition=cause.partition, cause_offset=cause.offset,
         policy_version=policy_version, priority=priority, due_ms=due_ms, depth=depth, first=first, merged=merged,
     )  # fmt: skip
 
