@@ -10,7 +10,7 @@ What the cache can't hold: a scan of a row table sees the store, so `scan` flush
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from frontlog.avro.errors import Corrupt
 from frontlog.state import head as heads
@@ -36,6 +36,10 @@ from frontlog.state.rows import (
 from frontlog.state.store import Txn
 
 R = TypeVar("R", bound=Row)
+KEPT_ROWS_MAX = 8_192
+"""Rows of a table that are kept between transactions; with more, all are let go."""
+KEPT_ROW_BYTES_MAX = 8_192
+"""A larger row (a long robots.txt) is read again each time."""
 
 
 def _decoded(row: type[R], table: str, key: bytes, data: bytes) -> R:
@@ -45,12 +49,24 @@ def _decoded(row: type[R], table: str, key: bytes, data: bytes) -> R:
         raise Corrupt(f"row {key.hex()} of table {table} cannot be read ({exc}); rebuild the tables") from exc
 
 
+class Kept:
+    """Decoded rows that outlive a transaction: those of hosts, origins, sites and policies, which most decisions read. They
+    are good for the only writer of a store, as long as it committed what it changed: who keeps them drops them with a
+    transaction that was aborted."""
+
+    __slots__ = ("old", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[bytes, Any]] = {}
+        self.old: dict[str, dict[bytes, bytes | None]] = {}
+
+
 class RowTable(Generic[R]):
-    """A table of typed rows with a write-back cache."""
+    """A table of typed rows with a write-back cache; it begins with the rows in `kept`, and leaves them there."""
 
     __slots__ = ("_cache", "_digest", "_dirty", "_old", "_row", "_txn", "name")
 
-    def __init__(self, name: str, row: type[R], txn: Txn, digest: Digest) -> None:
+    def __init__(self, name: str, row: type[R], txn: Txn, digest: Digest, kept: Kept | None = None) -> None:
         self.name = name
         self._row = row
         self._txn = txn
@@ -58,6 +74,12 @@ class RowTable(Generic[R]):
         self._cache: dict[bytes, R | None] = {}
         self._old: dict[bytes, bytes | None] = {}
         self._dirty: set[bytes] = set()
+        if kept is not None:
+            self._cache = kept.rows.setdefault(name, self._cache)
+            self._old = kept.old.setdefault(name, self._old)
+            if len(self._cache) > KEPT_ROWS_MAX:
+                self._cache.clear()
+                self._old.clear()
 
     def get(self, key: bytes) -> R | None:
         """The row under a key, or None."""
@@ -67,8 +89,9 @@ class RowTable(Generic[R]):
             pass
         data = self._txn.get(self.name, key)
         row = None if data is None else _decoded(self._row, self.name, key, data)
-        self._cache[key] = row
-        self._old[key] = data
+        if data is None or len(data) <= KEPT_ROW_BYTES_MAX:
+            self._cache[key] = row
+            self._old[key] = data
         return row
 
     def beginnings(self, wanted: Sequence[bytes], size_bytes: int) -> dict[bytes, bytes]:
@@ -123,6 +146,9 @@ class RowTable(Generic[R]):
         self._dirty.clear()
         if out:
             self._txn.put_many(self.name, out)
+        for key, data in out:
+            if len(data) > KEPT_ROW_BYTES_MAX:
+                del self._cache[key], self._old[key]
 
 
 class IndexTable:
@@ -168,22 +194,22 @@ class IndexTable:
 class Tables:
     """Every table of a shard, in one transaction. `head` is replaced by the host at the end of a batch."""
 
-    def __init__(self, txn: Txn, head: heads.Head | None = None) -> None:
+    def __init__(self, txn: Txn, head: heads.Head | None = None, kept: Kept | None = None) -> None:
         self.txn = txn
         self.head = heads.load(txn) if head is None else head
         self.digests = self.head.table_digests()
         digest = self.digests.__getitem__
         self.urls = RowTable("urls", UrlRow, txn, digest("urls"))
-        self.origins = RowTable("origins", OriginRow, txn, digest("origins"))
-        self.hosts = RowTable("hosts", HostRow, txn, digest("hosts"))
+        self.origins = RowTable("origins", OriginRow, txn, digest("origins"), kept)
+        self.hosts = RowTable("hosts", HostRow, txn, digest("hosts"), kept)
         self.addresses = RowTable("addresses", AddressRow, txn, digest("addresses"))
-        self.policies = RowTable("policies", PolicyRow, txn, digest("policies"))
+        self.policies = RowTable("policies", PolicyRow, txn, digest("policies"), kept)
         self.url_rules = RowTable("url_rules", UrlRuleRow, txn, digest("url_rules"))
         self.evidence = RowTable("evidence", EvidenceRow, txn, digest("evidence"))
         self.tallies = RowTable("tallies", TallyRow, txn, digest("tallies"))
         self.patterns = RowTable("patterns", PatternRow, txn, digest("patterns"))
         self.inlinks = IndexTable("inlinks", txn, digest("inlinks"))
-        self.sites = RowTable("sites", SiteRow, txn, digest("sites"))
+        self.sites = RowTable("sites", SiteRow, txn, digest("sites"), kept)
         self.sitemaps = RowTable("sitemaps", SitemapRow, txn, digest("sitemaps"))
         self.content = RowTable("content", ContentRow, txn, digest("content"))
         self.url_content = RowTable("url_content", UrlContentRow, txn, digest("url_content"))

@@ -33,7 +33,7 @@ from frontlog.state import head as heads
 from frontlog.state.catalogue import META
 from frontlog.state.rows import FOLD_VERSION
 from frontlog.state.store import Store, Txn, in_write
-from frontlog.state.tables import Tables
+from frontlog.state.tables import Kept, Tables
 from frontlog.streams.batching import BatchMaker, Done, Offered, Poison, Poisoned
 from frontlog.streams.clock import Clock, check_clock
 from frontlog.streams.embedded_log import EmbeddedLog
@@ -92,6 +92,7 @@ class Shard:
         self.head = heads.Head()
         self._offered: deque[Waiting] = deque()
         self._poison: dict[Poison, str] = {}
+        self._kept = Kept()
         self.poisoned: list[str] = []
         self.delivered = 0
         """Everything in the outbox before this offset is durable where it belongs."""
@@ -184,6 +185,7 @@ class Shard:
     def _attempt(
         self, offered: list[Offered], wanted: int, work: Callable[[BatchMaker], None], start: bool
     ) -> Done:
+        kept, self._kept = self._kept, Kept()  # good again once what this batch changes in it is committed
         with self.store.begin(write=True) as txn:
             head = self._own_head(txn)
             now_ms = max(self.clock.now_ms(), head.at_ms)
@@ -191,7 +193,9 @@ class Shard:
                 now_ms=now_ms, seq=head.seq, owner_token=head.owner_token + start, owner=self.owner,
                 partition=self.partition, partitions=self.partitions,
             )  # fmt: skip
-            made = BatchMaker(Tables(txn, head), self.log.within(txn), ctx, self.role, poison=self._poison)
+            made = BatchMaker(
+                Tables(txn, head, kept), self.log.within(txn), ctx, self.role, poison=self._poison
+            )
             fresh, received = self._unseen(txn, offered)
             made.append(fresh)
             work(made)
@@ -200,6 +204,7 @@ class Shard:
             made.take_claims(wanted)
             done = made.finish(wanted)
             if done.head is None:
+                self._kept = kept
                 return done
             new = replace(done.head, fold_version=FOLD_VERSION)
             heads.save(txn, new)
@@ -207,7 +212,7 @@ class Shard:
             for key, following in received.items():
                 txn.put(META.name, key, following.to_bytes(8, "big"))
             txn.commit()
-        self.head = new
+        self.head, self._kept = new, kept
         return done
 
     def _own_head(self, txn: Txn) -> heads.Head:
