@@ -51,6 +51,8 @@ def load(txn: Txn) -> Head:
         ) from exc
 
 
-def save(txn: Txn, head: Head) -> None:
-    """Write the head."""
-    txn.put(META.name, KEY, msgspec.msgpack.encode(head, order="deterministic"))
+def save(txn: Txn, head: Head) -> bytes:
+    """Write the head; its bytes."""
+    data = msgspec.msgpack.encode(head, order="deterministic")
+    txn.put(META.name, KEY, data)
+    return data

@@ -11,6 +11,7 @@ outside that transaction, so a dropped batch can be tried again.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -112,6 +113,14 @@ class Poisoned(Exception):
         self.poison = poison
 
 
+class Outgoing(NamedTuple):
+    """An emission as it stands in the outbox, and its offset there."""
+
+    offset: int
+    emission: Emission
+    record: NewRecord
+
+
 class Done(NamedTuple):
     """What a batch came to. `head` counts once the transaction is committed; None: nothing happened."""
 
@@ -123,6 +132,7 @@ class Done(NamedTuple):
     inputs: int
     more: bool
     next_ready_ms: int | None
+    outbox: Sequence[Outgoing] = ()
 
 
 class BatchMaker:
@@ -147,6 +157,7 @@ class BatchMaker:
         self.decisions: list[tuple[Event, bytes]] = []
         self.outputs: list[tuple[str, NewRecord]] = []
         self.emissions: list[Emission] = []
+        self.outbox: list[Outgoing] = []
         self.leases: list[Lease] = []
         self.inputs = 0
         self.rejects = 0
@@ -286,7 +297,7 @@ class BatchMaker:
         head = fold.following(self.tables.head, batch, written, values)
         return Done(
             head, self.leases, [event for event, _ in self.decisions], len(self.outputs), self.rejects, self.inputs,
-            self.more, self._next_ready(),
+            self.more, self._next_ready(), self.outbox,
         )  # fmt: skip
 
     def _write(self, batch: Batch) -> dict[str, int]:
@@ -301,10 +312,12 @@ class BatchMaker:
         others: dict[str, list[NewRecord]] = {}
         for topic, record in self.outputs:
             others.setdefault(topic, []).append(record)
-        for emission in self.emissions:
-            others.setdefault(OUTBOX, []).append(packed(emission, self.ctx.now_ms))
         for topic, records in others.items():
             self.log.append(topic, self.ctx.partition, records)
+        if self.emissions:
+            records = [packed(emission, self.ctx.now_ms) for emission in self.emissions]
+            base = self.log.append(OUTBOX, self.ctx.partition, records)
+            self.outbox = list(map(Outgoing, count(base), self.emissions, records))
         return written
 
     def _next_ready(self) -> int | None:

@@ -145,7 +145,7 @@ class EmbeddedHost:
     def _deliver(self, delivery: Delivery, answer: Answer) -> bool:
         """Offer an outbox's input to the frontier shard that it is for; if there is none, the first passes it on."""
         offered = Offered(
-            delivery.topic, delivery.key, delivery.value, source=(delivery.source, delivery.offset)
+            delivery.topic, delivery.key, delivery.value, delivery.event, (delivery.source, delivery.offset)
         )
         number = delivery.partition if delivery.partition < self.partitions else 0
         return self.runners[number].offer(offered, answer)

@@ -38,6 +38,7 @@ from frontlog.streams.records import (
     encode_batch,
     record_bytes,
     say,
+    top_time,
 )
 
 TABLE = "log"
@@ -207,7 +208,7 @@ class EmbeddedLogTxn:
         for batch in batches:
             data = encode_batch(batch, base, top_ms, gap)
             rows.append((self._key(topic, partition, base), data))
-            top_ms = decode_head(data, (topic, partition, base)).top_ms
+            top_ms = top_time(batch, top_ms)
             base, gap = base + len(batch), 0
         self._txn.put_many(self._table, rows)
 

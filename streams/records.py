@@ -124,13 +124,20 @@ def say(where: Where) -> str:
     return f"{topic}/{partition} at offset {offset}"
 
 
+def top_time(records: Sequence[NewRecord | Record], top_ms: int | None) -> int:
+    """The largest timestamp of a partition once a batch is in it; `top_ms` was that before."""
+    newest_ms = max((record.timestamp_ms for record in records), default=None)
+    if newest_ms is None:
+        return top_ms or 0
+    return newest_ms if top_ms is None else max(top_ms, newest_ms)
+
+
 def encode_batch(
     records: Sequence[NewRecord | Record], base_offset: int, top_ms: int | None, gap: int = 0
 ) -> bytes:
     """The bytes of one batch. `top_ms` is that of the batch before, None for the first of a log."""
     times = [record.timestamp_ms for record in records]
     base_ms = min(times, default=0)
-    tops = times if top_ms is None else [top_ms, *times]
     heads = [_pack_headers(record.headers) if record.headers else b"" for record in records]
     keys = [record.key for record in records]
     values = [record.value for record in records]
@@ -148,7 +155,7 @@ def encode_batch(
             stored, codec = packed, _ZSTD
     checked = (
         _HEAD.pack(
-            _MAGIC, 0, codec, len(records), base_offset, gap, base_ms, max(tops, default=0), len(body)
+            _MAGIC, 0, codec, len(records), base_offset, gap, base_ms, top_time(records, top_ms), len(body)
         )[_CHECKED_FROM:]
         + stored
     )

@@ -17,6 +17,7 @@ A shard is used by one thread.
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from msgspec.structs import replace
 from frontlog import __version__
 from frontlog.avro.enums import Topic
 from frontlog.avro.errors import Corrupt, Fenced, Incompatible, MapFull
-from frontlog.avro.events import OwnershipTaken
+from frontlog.avro.events import Event, OwnershipTaken
 from frontlog.processors import partition as partitions_machine
 from frontlog.processors.context import Context, Decided
 from frontlog.processors.settings import Settings
@@ -64,6 +65,8 @@ class Delivery(NamedTuple):
     partition: int
     key: bytes
     value: bytes
+    event: Event | None = None
+    """What `value` holds, where this process decided it."""
 
 
 class Shard:
@@ -90,10 +93,12 @@ class Shard:
         self.settings = settings
         self.name = shard_name(role, partition)
         self.head = heads.Head()
+        self._head_bytes = b""
         self._offered: deque[Waiting] = deque()
         self._poison: dict[Poison, str] = {}
         self._kept = Kept()
         self.poisoned: list[str] = []
+        self._outbox: deque[Delivery] | None = None  # None: some of it is only in the log
         self.delivered = 0
         """Everything in the outbox before this offset is durable where it belongs."""
 
@@ -207,16 +212,19 @@ class Shard:
                 self._kept = kept
                 return done
             new = replace(done.head, fold_version=FOLD_VERSION)
-            heads.save(txn, new)
+            head_bytes = heads.save(txn, new)
             self._note_delivered(txn)
             for key, following in received.items():
                 txn.put(META.name, key, following.to_bytes(8, "big"))
             txn.commit()
-        self.head, self._kept = new, kept
+        self.head, self._head_bytes, self._kept = new, head_bytes, kept
+        self._keep_outbox(done)
         return done
 
     def _own_head(self, txn: Txn) -> heads.Head:
         """The head that the store holds, if it is the one that this owner left; nothing is written by any other."""
+        if self._head_bytes and txn.get(META.name, heads.KEY) == self._head_bytes:
+            return self.head
         head = heads.load(txn)
         if head.seq != self.head.seq or head.owner_token != self.head.owner_token:
             raise Fenced(
@@ -243,9 +251,15 @@ class Shard:
 
     def outbox(self) -> list[Delivery]:
         """What waits for other shards, oldest first, at most OUTBOX_MAX."""
+        kept = self._outbox
+        if kept is not None:
+            while kept and kept[0].offset < self.delivered:
+                kept.popleft()
+            return list(islice(kept, OUTBOX_MAX))
         first, end = self.log.bounds(OUTBOX, self.partition)
         at = max(first, self.delivered)
         if at >= end:
+            self._outbox = deque()
             return []
         found: list[Delivery] = []
         for record in self.log.read(OUTBOX, self.partition, at, records_max=OUTBOX_MAX):
@@ -254,6 +268,22 @@ class Shard:
                 Delivery(self.name, record.offset, Topic.named(topic), int(number), record.key, record.value)
             )
         return found
+
+    def _keep_outbox(self, done: Done) -> None:
+        """Keep what a batch put into the outbox, so that it needn't be read again; with too much of it, it is."""
+        kept = self._outbox
+        if kept is None or not done.outbox:
+            return
+        if len(kept) + len(done.outbox) > OUTBOX_MAX:
+            self._outbox = None
+            return
+        kept += [
+            Delivery(
+                self.name, one.offset, one.emission.topic, one.emission.partition, one.record.key, one.record.value,
+                one.emission.event,
+            )
+            for one in done.outbox
+        ]  # fmt: skip
 
     def _note_delivered(self, txn: Txn) -> None:
         """Note, with the batch, up to where the outbox was delivered, and cut it there."""
