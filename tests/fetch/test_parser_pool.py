@@ -14,7 +14,8 @@ from frontlog.avro.errors import FrontlogError
 from frontlog.fetch import parser_pool
 from frontlog.fetch.parse_job import Job, Parsed, parse
 from frontlog.fetch.parser_pool import QUEUE_MAX, ParserFailed, ParserPool
-from support.crawls import environment, is_alive, until
+from support.crawls import is_alive, until
+from support.processes import environment
 
 WORKER = """
 import os, signal, time

@@ -13,8 +13,8 @@ from frontlog.streams.kafka_places import KafkaCrawl
 from frontlog.streams.kafka_topics import create
 from house.source import ROOT
 from support.broker import Broker
-from support.crawls import environment
 from support.kafka_crawls import crawl_all
+from support.processes import environment
 from support.site import Site, fill
 
 PAGES = 5

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from support.broker import Broker, Unavailable, jars
-from support.crawls import command, environment, options
+from support.crawls import command, options
+from support.processes import environment
 from support.site import Site, fill
 
 SETTINGS: dict[str, object] = {

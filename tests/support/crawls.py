@@ -1,7 +1,6 @@
 """Crawls of tests: in this process, or by the command line in one of its own; and proofs of what they left behind."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,8 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from click.testing import CliRunner, Result
@@ -40,6 +38,7 @@ from frontlog.streams.playback import Playback
 from frontlog.streams.stop import StopSignal
 from frontlog.streams.summary import Progress, Summary
 from frontlog.streams.topics import TOPIC_IDS, Role
+from support.processes import Process, environment
 from support.site import ALLOW, Site
 
 GAP_MS = 20
@@ -96,11 +95,6 @@ def crawl(
 # --- the command line in a process of its own --------------------------------------------------------------------
 
 
-def environment() -> dict[str, str]:
-    """This process's import path for a process of its own."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
 def command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "frontlog", *(str(word) for word in words)]
 
@@ -122,33 +116,16 @@ def options(settings: dict[str, object]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 
 
-class Running:
-    """`frontlog crawl` under way; ended with the block, however that ends. What it says goes into files in `told`, beside
-    the crawl's folder if it isn't given."""
+class Running(Process):
+    """`frontlog crawl` under way. What it says goes into files in `told`, beside the crawl's folder if it isn't given."""
 
     def __init__(self, folder: Path, *words: str, told: Path | None = None) -> None:
-        self.folder = folder
-        self._out = (told or folder.parent) / f"{folder.name}-{time.monotonic_ns()}"
-        argv = command("crawl", "--out", folder, *words)
-        with self._out.with_suffix(".out").open("wb") as out, self._out.with_suffix(".err").open("wb") as err:
-            self._process = subprocess.Popen(argv, stdout=out, stderr=err, env=environment())
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def errors(self) -> str:
-        return self._out.with_suffix(".err").read_text()
+        super().__init__(command("crawl", "--out", folder, *words), folder, told=told)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
         """The whole JSON lines on stdout so far."""
-        whole = self._out.with_suffix(".out").read_text().rpartition("\n")[0]
+        whole = self.output.rpartition("\n")[0]
         return [json.loads(line) for line in whole.splitlines()]
 
     @property
@@ -156,25 +133,6 @@ class Running:
         last = self.lines[-1]
         assert last["event"] == "summary", self.errors
         return last
-
-    def send(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def wait(self, seconds: float = 40) -> int:
-        return self._process.wait(seconds)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        if self.is_running:
-            self.kill()
 
 
 def children(pid: int) -> list[int]:

@@ -8,14 +8,10 @@ standbys, folded to the log's end, against those that the copy gave; the site's 
 
 import os
 import random
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from frontlog.state import head as heads
 from frontlog.state.catalogue import STORE_TABLES
@@ -25,15 +21,16 @@ from frontlog.streams.kafka_fold import fold_tail
 from frontlog.streams.kafka_log import KafkaLog
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl, ShardLog
 from frontlog.streams.topics import Role
-from support.crawls import QUICK, command, environment, here, options, parts
+from support.crawls import QUICK, command, here, options, parts
+from support.processes import Process
 
 SETTINGS = QUICK | {"limits.total_ms": 3_000, "attempts.lease_ms": 4_000}
 """A fetch that a killed worker had in flight is tried again soon."""
 CRASHES_PER_BATCH = 0.02
 
 
-class Worker:
-    """`frontlog worker`, ended with the block. What it says goes into a file beside its folder."""
+class Worker(Process):
+    """`frontlog worker`, ended with the block."""
 
     def __init__(
         self,
@@ -42,53 +39,18 @@ class Worker:
         *words: str,
         crash: bool = False,
         settings: dict[str, object] | None = None,
+        traced: bool = True,
     ) -> None:
-        self.folder = folder
-        self.told = folder.with_name(f"{folder.name}-{time.monotonic_ns()}.err")
         argv = command("worker", str(crawl), "--out", folder, *options(SETTINGS | (settings or {})), *words)
         if crash:
             argv[1:3] = ["-m", "support.workers", "crash"]
-        with self.told.open("wb") as err:
-            self._process = subprocess.Popen(argv, stdout=err, stderr=err, env=environment())
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def code(self) -> int | None:
-        return self._process.poll()
-
-    @property
-    def errors(self) -> str:
-        return self.told.read_text(errors="replace")
+        super().__init__(argv, folder, traced=traced)
 
     @property
     def owns(self) -> str:
         """What it said last that it owns."""
         said = [line for line in self.errors.splitlines() if line.startswith("worker: owns")]
         return said[-1].partition("owns ")[2].partition(";")[0] if said else ""
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def wait(self, seconds: float = 30) -> int:
-        return self._process.wait(seconds)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        if self.is_running:
-            self.kill()
-        if error is not None:
-            print(f"--- {self.folder.name}\n{self.errors[-3_000:]}")
 
 
 def prove(crawl: KafkaCrawl, folders: Iterable[Path], copy: Path) -> None:

@@ -12,7 +12,8 @@ from warcio.archiveiterator import ArchiveIterator
 from frontlog.avro.enums import Reason, State
 from frontlog.commands_site import DEMO_SETTINGS
 from frontlog.streams.summary import End
-from support.crawls import QUICK, command, environment, frontlog, here, options, prove, urls
+from support.crawls import QUICK, command, frontlog, here, options, prove, urls
+from support.processes import environment
 from support.site import Site, fill
 
 

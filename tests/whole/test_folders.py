@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from frontlog.avro.errors import ConfigError, Corrupt
-from support.crawls import QUICK, Running, command, crawl, environment, fetched, here, options, until
+from support.crawls import QUICK, Running, command, crawl, fetched, here, options, until
+from support.processes import environment
 from support.site import Answer, Site, fill
 
 PR_CAPBSET_DROP = 24
