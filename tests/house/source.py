@@ -39,8 +39,13 @@ def package_of(module: str) -> str:
     return module
 
 
-def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+@cache
+def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
     """(dotted name, line) of each absolute import; `from a.b import c` gives `a.b.c`, a module or not."""
+    return tuple(_imports(tree_of(path)))
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -49,15 +54,16 @@ def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
 
 
-def used_modules(module: str) -> set[str]:
+@cache
+def used_modules(module: str) -> frozenset[str]:
     """The modules of frontlog that a module imports, by installed name, itself left out."""
     known, used = modules(), set[str]()
-    for name, _ in imports_of(tree_of(known[module])):
+    for name, _ in imports_of(known[module]):
         while name and name not in known:
             name = name.rpartition(".")[0]
         if name:
             used.add(name)
-    return used - {module}
+    return frozenset(used - {module})
 
 
 def names_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -75,7 +81,7 @@ def names_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 )
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             bound |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    yield from imports_of(tree)
+    yield from _imports(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name):
             name = _dotted(node, bound)

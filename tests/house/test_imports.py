@@ -26,10 +26,12 @@ ONLY_IN = {
 
 @pytest.mark.parametrize("module", modules())
 def test_imports_are_absolute_and_through_frontlog(module: str) -> None:
-    tree = tree_of(modules()[module])
-    relative = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    path = modules()[module]
+    relative = [
+        node.lineno for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) and node.level
+    ]
     assert relative == [], "relative imports"
-    second_copies = [(name, line) for name, line in imports_of(tree) if name.partition(".")[0] in ROOMS]
+    second_copies = [(name, line) for name, line in imports_of(path) if name.partition(".")[0] in ROOMS]
     assert second_copies == [], "a room imported by its folder's name is a second copy of the module"
 
 
@@ -53,7 +55,7 @@ def test_a_library_stays_where_it_belongs(library: str) -> None:
     users = {
         module
         for module, path in modules().items()
-        if any(name.partition(".")[0] == library for name, _ in imports_of(tree_of(path)))
+        if any(name.partition(".")[0] == library for name, _ in imports_of(path))
     }
     strangers = {user for user in users if not {user, package_of(user)} & set(ONLY_IN[library])}
     assert strangers == set()
