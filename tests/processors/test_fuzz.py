@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from support.fuzzed import TARGETS, Target
 
+# Time is what is bounded here, and the tracer of coverage takes more of it than a parser.
+pytestmark = pytest.mark.no_cover
 BOUND_S = 2.0
 """Processor time for an input of 128 KiB or less: a hundred times what the slowest takes, since machines are busy."""
 

@@ -17,6 +17,8 @@ from simulation.plan import Plan
 from simulation.run import simulate
 from simulation.shrinking import describe, shrink
 
+# As in test_seeds.py: the tracer would take longer than the crawler.
+pytestmark = pytest.mark.no_cover
 MORE_SEEDS = 25
 PAIRS = [(mutant, name, seed) for mutant in MUTANTS.values() for name, seed in mutant.caught.items()]
 

@@ -10,6 +10,7 @@ Not verified: content's documents (tests/processors/test_content.py), and the re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -382,6 +383,7 @@ class PartitionMachine(RuleBasedStateMachine):
         assert not robots_txt.verdict(robots_txt.parse(text), TOKEN, row.requested or row.url).allowed, row
 
 
+@pytest.mark.no_cover  # the tracer would take longer than the rules; single tests reach what these sequences reach
 def test_any_sequence_keeps_the_rules() -> None:
     run_state_machine_as_test(
         PartitionMachine,

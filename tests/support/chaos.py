@@ -67,7 +67,7 @@ class Chaos:
         if folder not in self.folders:
             self.folders.append(folder)
         (self._crashing.add if crash else self._crashing.discard)(name)
-        self.workers[name] = Worker(self.crawl, folder, crash=crash, settings=self.settings)
+        self.workers[name] = Worker(self.crawl, folder, crash=crash, settings=self.settings, traced=False)
 
     def tend(self) -> None:
         """Start again what has ended."""

@@ -13,6 +13,7 @@ import pytest
 
 from bench.synthweb import Missing, binary
 from house.source import ROOT
+from support.processes import environment
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,7 +41,7 @@ def test_nothing_is_lost_doubled_or_impolite(tmp_path: Path, kills: int, fulls: 
         "parse.workers=1",
     ]
     command += ["--scratch", str(tmp_path / "crawls"), "--out", str(tmp_path / "rows.jsonl")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment(traced=False), capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["kills"], found["faults"]) == (kills + fulls, 0)
