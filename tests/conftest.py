@@ -1,47 +1,105 @@
 """Fixtures that more than one room uses."""
 
 import os
+import tempfile
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from support.broker import Broker, Unavailable, jars
+from support.broker import Broker, Unavailable, end_shared, jars, shared
 
 # A busy machine is no fault of an example; what may take only so long has a bound of its own in its test.
 settings.register_profile("frontlog", deadline=None)
 settings.load_profile("frontlog")
 
-SLOW = (
-    "simulation/test_seeds",
-    "kafka/test_chaos",
-    "whole/test_kills",
-    "streams/test_partition_rules",
-    "kafka/",
-    "whole/",
-)
-"""What takes longest begins first, so that nothing long is left when all else is done."""
+SLOW = {
+    "kafka/test_chaos": 90,
+    "whole/test_kills": 35,
+    "simulation/test_seeds.py::test_no_invariant_breaks": 35,
+    "kafka/test_worker": 20,
+    "kafka/test_operating": 20,
+    "kafka/test_doctor": 20,
+    "streams/test_partition_rules": 15,
+    "kafka/test_kafka_host": 10,
+    "kafka/test_consume": 10,
+    "fetch/test_parser_pool": 3,
+    "kafka/": 3,
+    "whole/": 3,
+}
+"""Roughly how many seconds a test takes that takes long, by the place it is in; most of these wait more than they work."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put slow tests first; within one of the places all stay in their order."""
+    """Put slow tests first, the slowest before the others, shared out to the processes so that each has as much of them.
 
-    def rank(item: pytest.Item) -> int:
-        return next((n for n, place in enumerate(SLOW) if f"tests/{place}" in item.nodeid), len(SLOW))
+    pytest-xdist cuts the list into a run for each process, of equal lengths, and a process that has done its own takes from
+    the end of another's: what is slow stands at the beginning of each run, and what is left at the end is short.
+    """
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    seconds = {item.nodeid: s for item in items if (s := _seconds(item))}
+    slow = sorted((item for item in items if item.nodeid in seconds), key=lambda item: -seconds[item.nodeid])
+    runs: list[list[pytest.Item]] = [[] for _ in range(count)]
+    for item in slow:
+        min(runs, key=lambda run: sum(seconds[one.nodeid] for one in run)).append(item)
+    others = iter([item for item in items if item.nodeid not in seconds])
+    left = len(items)
+    for number, run in enumerate(runs):
+        size = left // (count - number)  # as xdist.scheduler.worksteal cuts
+        run.extend(islice(others, max(0, size - len(run))))
+        left -= size
+    items[:] = [item for run in runs for item in run] + list(others)
 
-    items.sort(key=rank)
+
+def _seconds(item: pytest.Item) -> int:
+    return next((seconds for place, seconds in SLOW.items() if f"tests/{place}" in item.nodeid), 0)
+
+
+BROKER = pytest.StashKey[Path]()
+"""Where the processes of one run find the broker that they share."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The process that hands out the tests names the place, and ends the broker when all of them are done."""
+    given: str | None = getattr(config, "workerinput", {}).get("broker")
+    config.stash[BROKER] = Path(given or tempfile.mkdtemp(prefix="frontlog-tests-"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process that is given tests (pytest-xdist)."""
+    node.workerinput["broker"] = str(node.config.stash[BROKER])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        end_shared(config.stash[BROKER])
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker for the whole session. Where none can be had the tests are skipped, but never in CI."""
+def kafka_jars() -> Path:
+    """Kafka's jars. Where none can be had the tests are skipped, but never in CI."""
     try:
-        libs = jars()
+        return jars()
     except Unavailable as exc:
         if os.environ.get("CI") == "true":
             pytest.fail(f"no broker, and CI must have one: {exc}")
         pytest.skip(f"needs a broker: {exc}")
-    broker = Broker(libs, tmp_path_factory.mktemp("kafka"))
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: Path, pytestconfig: pytest.Config) -> Broker:
+    """A broker for all tests of the run, in whatever process: names of crawls are used once, and nobody stops it."""
+    return shared(kafka_jars, pytestconfig.stash[BROKER])
+
+
+@pytest.fixture
+def kafka_to_kill(kafka_jars: Path, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of one test's own."""
+    broker = Broker(kafka_jars, tmp_path / "kafka")
     try:
         yield broker.start()
     finally:

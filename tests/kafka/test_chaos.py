@@ -26,14 +26,16 @@ HOSTS = 6
 
 
 @pytest.mark.timeout(300 + MINUTES * 120)
-def test_nothing_is_wrong_after_every_trouble(kafka: Broker, tmp_path: Path) -> None:
-    crawl = KafkaCrawl(kafka.bootstrap, "chaos")
+def test_nothing_is_wrong_after_every_trouble(kafka_to_kill: Broker, tmp_path: Path) -> None:
+    crawl = KafkaCrawl(kafka_to_kill.bootstrap, "chaos")
     create(crawl, 4)
     seed = random.randrange(1 << 16)
     print(f"seed {seed}")
     with Site(hosts=HOSTS) as site:
         wanted = fill(site, int(200 + 400 * MINUTES))
-        chaos = Chaos(kafka, crawl, tmp_path, seed, {"politeness.gap_ms_min": GAP_MS, "scope.mode": "host"})
+        chaos = Chaos(
+            kafka_to_kill, crawl, tmp_path, seed, {"politeness.gap_ms_min": GAP_MS, "scope.mode": "host"}
+        )
 
         def done() -> bool:
             asked = {site.url(one.host, one.path) for one in site.asked() if one.path != "/robots.txt"}

@@ -3,6 +3,8 @@
 Not verified: more than one broker, TLS and SASL.
 """
 
+import os
+
 import pytest
 
 from frontlog.avro.errors import ConfigError, Fenced, Retriable
@@ -18,7 +20,9 @@ RECORD = NewRecord(T0, b"key", b"value")
 
 @pytest.fixture(scope="module")
 def crawl(kafka: Broker) -> KafkaCrawl:
-    made = KafkaCrawl(kafka.bootstrap, "logs")
+    made = KafkaCrawl(
+        kafka.bootstrap, f"logs-{os.getpid()}"
+    )  # tests of a module may run in several processes
     create(made, 2)
     return made
 
@@ -35,7 +39,7 @@ def put(log: KafkaLog, topic: str, partition: int = 0) -> int:
 
 
 def test_a_second_owner_shuts_the_first_out(crawl: KafkaCrawl) -> None:
-    first, second = opened(crawl, "logs.frontier-0"), opened(crawl, "logs.frontier-0")
+    first, second = (opened(crawl, f"{crawl.name}.frontier-0") for _ in range(2))
     put(first, "transitions")
     with first.begin() as open_txn:
         open_txn.append("transitions", 0, [RECORD, RECORD])
@@ -50,7 +54,7 @@ def test_a_second_owner_shuts_the_first_out(crawl: KafkaCrawl) -> None:
 
 
 def test_writers_of_other_names_leave_each_other_alone(crawl: KafkaCrawl) -> None:
-    first, second = opened(crawl, "logs.one"), opened(crawl, "logs.two")
+    first, second = opened(crawl, f"{crawl.name}.one"), opened(crawl, f"{crawl.name}.two")
     assert put(first, "control", 1) < put(second, "control", 1) < put(first, "control", 1)
 
 
@@ -72,7 +76,7 @@ def test_a_broker_that_is_away_can_be_tried_again(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("at_ms", [-5, 0, 1, T0])
 def test_times_that_kafka_cannot_carry_come_back(crawl: KafkaCrawl, at_ms: int) -> None:
-    log = opened(crawl, "logs.times")
+    log = opened(crawl, f"{crawl.name}.times")
     with log.begin() as txn:
         offset = txn.append("rejects", 2, [NewRecord(at_ms, b"", b"", (("a", b"b"),))])
         txn.commit()

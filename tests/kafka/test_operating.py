@@ -132,7 +132,7 @@ def test_positions_are_shown_and_never_read_back(desk: Desk) -> None:
         assert here("seed", site.url(), "-C", str(desk.crawl)).exit_code == 0
         until(lambda: len(site.paths()) == 6)
         until(lambda: lags(desk).get(f"{desk.crawl.name}.fetch-results", 9) <= 1)
-        assert "frontier-0" in desk.tool(TRANSACTIONS, "list")
+        assert f"{desk.crawl.name}.frontier-0" in desk.tool(TRANSACTIONS, "list")
         refused = desk.broker.tool(GROUPS, "--bootstrap-server", desk.broker.bootstrap, *reset(group))
         assert "inactive" in refused.stdout + refused.stderr
         ended(worker)

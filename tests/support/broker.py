@@ -11,6 +11,7 @@ The settings are small: no broker for real use.
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -29,6 +30,9 @@ VERSION = "4.1.1"
 CACHE = Path.home() / ".cache" / f"frontlog-kafka-{VERSION}"
 MAVEN_S_MAX = 300
 START_S_MAX = 60
+STOP_S_MAX = 30
+PLACE = "broker.json"
+"""Where a shared broker runs: its folder, its port, its process."""
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>frontlog</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>
@@ -101,18 +105,30 @@ def free_ports(count: int) -> list[int]:
 
 
 class Broker:
-    """One node. `bootstrap` is what clients are told; `stop` and `start` keep its data and its port."""
+    """One node. `bootstrap` is what clients are told; `stop` and `start` keep its data and its port.
 
-    def __init__(self, libs: Path, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    Its process is known by its id alone: one that a process of tests started may be ended by another.
+    """
+
+    def __init__(
+        self,
+        libs: Path,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        port: int = 0,
+        pid: int = 0,
+    ) -> None:
+        """`port` and `pid` are those of a broker that runs."""
         self._classpath = os.pathsep.join(sorted(map(str, libs.glob("*.jar"))))
         self.folder = folder
-        self.port, controller = free_ports(2)
+        self.port, controller = (port, 0) if port else free_ports(2)
         self.bootstrap = f"127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self.pid = pid
         self._settings = {**_settings(self.port, controller, folder), **(settings or {})}
 
-    def _java(self, *command: str, jvm: tuple[str, ...] = ()) -> list[str]:
-        return ["java", "-Xmx192m", *_JVM, _QUIET, *jvm, "-cp", self._classpath, *command]
+    def _java(self, *command: str) -> list[str]:
+        return ["java", "-Xmx256m", *_JVM, _QUIET, "-cp", self._classpath, *command]
 
     def tool(
         self, name: str, *arguments: str, given: str = "", timeout: float = 60
@@ -138,42 +154,83 @@ class Broker:
                 str(conf),
             )
             subprocess.run(self._java(*formatting), check=True, capture_output=True, timeout=START_S_MAX)
-        with (self.folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._java("kafka.Kafka", str(conf)),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        self._wait(time.monotonic() + START_S_MAX)
+        argv = self._java("kafka.Kafka", str(conf))
+        with (self.folder / "server.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            wiring = [(os.POSIX_SPAWN_DUP2, file.fileno(), to) for to, file in enumerate((nothing, log, log))]
+            # A group of its own: Ctrl-C in a terminal is for the tests, which end it.
+            self.pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=wiring, setpgroup=0)
+        try:
+            self._wait(time.monotonic() + START_S_MAX)
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
         return self
 
     def _wait(self, end_s: float) -> None:
-        assert self._process is not None
-        while True:
-            if self._process.poll() is not None or time.monotonic() > end_s:
-                self.stop(signal.SIGKILL)
+        while not self._listens():
+            if self._has_ended() or time.monotonic() > end_s:
                 said = (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
                 raise RuntimeError(f"Kafka did not start: {said[-3_000:]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
-                break
             time.sleep(0.05)
         AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0}).list_topics(timeout=30)
 
-    @property
-    def pid(self) -> int:
-        """The process of the broker."""
-        assert self._process is not None
-        return self._process.pid
+    def _listens(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+            return True
+        return False
+
+    def _has_ended(self) -> bool:
+        """Whether its process is gone; one that another process started is when it listens no more."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG) != (0, 0)
+        except ChildProcessError:
+            return not self._listens()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End the process, and wait for its end."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(how)
-            self._process.wait(30)
+        if not self.pid:
+            return
+        end_s = time.monotonic() + STOP_S_MAX
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, how)
+        while not self._has_ended():
+            if time.monotonic() > end_s:
+                raise RuntimeError(f"Kafka did not end; its process is {self.pid}")
+            time.sleep(0.02)
+        self.pid = 0
 
     def close(self) -> None:
         """End it and remove its folder."""
         self.stop(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def shared(libs: Path, folder: Path) -> Broker:
+    """The broker that all processes that name this folder have in common: the first that asks starts it."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _running(libs, folder)
+        if found is None:
+            found = Broker(libs, Path(tempfile.mkdtemp(dir=folder))).start()
+            (folder / PLACE).write_text(
+                json.dumps([str(found.folder), found.port, found.pid]), encoding="utf-8"
+            )
+    return found
+
+
+def end_shared(folder: Path) -> None:
+    """End the broker that a folder is shared for, if it was ever asked for, and remove the folder."""
+    if (found := _running(Path(), folder)) is not None:
+        found.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _running(libs: Path, folder: Path) -> Broker | None:
+    try:
+        place, port, pid = json.loads((folder / PLACE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Broker(libs, Path(place), port=port, pid=pid)
 
 
 def _settings(port: int, controller: int, folder: Path) -> dict[str, str]:
