@@ -45,10 +45,9 @@ def build(kind: str) -> None:
     if not is_current("run"):
         EnvBuilder(clear=True, with_pip=True, symlinks=True).create(VENV)
         pip("--upgrade", "pip")  # the bundled one may be too old for an editable install of this layout
-    for name in ("run", kind):
-        if not is_current(name):
-            pip("--editable", WHAT[name])
-            (VENV / f"{name}.stamp").write_text(fingerprint(), encoding="utf-8")
+    pip("--editable", WHAT[kind])
+    for name in ("run", kind):  # who may test may crawl
+        (VENV / f"{name}.stamp").write_text(fingerprint(), encoding="utf-8")
     (VENV / "folder").write_text(f"{ROOT}\n", encoding="utf-8")
     print(f"frontlog: .venv is ready ({time.monotonic() - started_s:.0f} s)", file=sys.stderr)
 
