@@ -3,7 +3,6 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from support.broker import Broker, Unavailable, end_shared, jars, shared
+from support.order import shared_out
 
 # A busy machine is no fault of an example; what may take only so long has a bound of its own in its test.
 settings.register_profile("frontlog", deadline=None)
@@ -34,24 +34,9 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put slow tests first, the slowest before the others, shared out to the processes so that each has as much of them.
-
-    pytest-xdist cuts the list into a run for each process, of equal lengths, and a process that has done its own takes from
-    the end of another's: what is slow stands at the beginning of each run, and what is left at the end is short.
-    """
-    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    seconds = {item.nodeid: s for item in items if (s := _seconds(item))}
-    slow = sorted((item for item in items if item.nodeid in seconds), key=lambda item: -seconds[item.nodeid])
-    runs: list[list[pytest.Item]] = [[] for _ in range(count)]
-    for item in slow:
-        min(runs, key=lambda run: sum(seconds[one.nodeid] for one in run)).append(item)
-    others = iter([item for item in items if item.nodeid not in seconds])
-    left = len(items)
-    for number, run in enumerate(runs):
-        size = left // (count - number)  # as xdist.scheduler.worksteal cuts
-        run.extend(islice(others, max(0, size - len(run))))
-        left -= size
-    items[:] = [item for run in runs for item in run] + list(others)
+    """Begin with what is slow, in each of the processes that share the tests."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = [items[number] for number in shared_out([_seconds(item) for item in items], processes)]
 
 
 def _seconds(item: pytest.Item) -> int:
