@@ -42,6 +42,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "mixed": ("Disallow: /d{}/", "Allow: /d{}/*.html$", "Disallow: /*&s{}=*&x", "Disallow: /f{}$"),
     "one beginning, the URL's": ("Disallow: /products/*/{}",),
     "two wildcards each": ("Disallow: /*a*b*{}",),
+    "two numbers each": ("Disallow: /*red*{1}*size={2}",),
 }
 FILES = {"7 MB": (20, False), "7 MB, gzip": (20, True), "48 MB": (830, False), "48 MB, gzip": (830, True)}
 
@@ -57,8 +58,9 @@ def best_s(work: Callable[[], object]) -> float:
 
 
 def rules(lines: tuple[str, ...]) -> RobotsTxt:
-    """A file of RULES rules."""
-    text = "\n".join(["User-agent: *", *(lines[n % len(lines)].format(n) for n in range(RULES))])
+    """A file of RULES rules; the second number of a line goes to 100 while the first does."""
+    numbered = (lines[n % len(lines)].format(n, n // 100, n % 100) for n in range(RULES))
+    text = "\n".join(["User-agent: *", *numbered])
     return parse_robots(text.encode())
 
 

@@ -20,9 +20,10 @@ only a pattern's own wildcards are wildcards. A `%` that starts no escape stays.
 How it works: patterns that are plain prefixes (nearly all) lie sorted, each knowing the longest other
 prefix inside it and the best rule up to there; one bisection and a few jumps answer them. Patterns that end
 in `$` lie in a dict. The rest, those with a `*` in the middle, are tried longest first; when there are
-many, each is filed under its rarest run of four (or two) octets, and only those whose run occurs in the
-path are tried. No pattern is ever turned into a regular expression: a try is a chain of `str.find` from
-left to right, linear in the path.
+many, each is filed under its rarest run of four, two or one octets, and only those whose run occurs in the
+path are tried, their longest piece first. Where many share their rarest run they are filed once more, under
+the next. No pattern is ever turned into a regular expression: a try is a chain of `str.find` from left to
+right, linear in the path.
 
 What it can't bound better than a try for each rule: thousands of middle wildcards that share all their
 runs.
@@ -32,7 +33,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -60,10 +61,18 @@ def _quoting(kept: frozenset[int]) -> tuple[str, ...]:
 _QUOTED_PATH: Final = _quoting(_FOLDED | frozenset(b"/?%"))
 _QUOTED_PATTERN: Final = _quoting(_FOLDED | frozenset(b"/?%*"))
 
-LINEAR_RULES_MAX: Final = 16
+RULES_IN_TURN_MAX: Final = 16
 """Up to so many middle wildcards are simply tried in turn."""
-_RUNS: Final[tuple[tuple[int, Literal["I", "H"]], ...]] = ((4, "I"), (2, "H"))
-"""Lengths of the runs that rules are filed under, in octets, and the machine integers that hold them."""
+SHELF_RULES_MAX: Final = 32
+"""More rules that share their rarest run are filed once more."""
+SHELVES_DEEP_MAX: Final = 3
+_RUNS: Final[tuple[tuple[int, Literal["I", "H", "B"]], ...]] = ((4, "I"), (2, "H"), (1, "B"))
+"""Lengths of the runs that rules are filed under, in octets, and the machine integers that hold them. A folded path has no
+octet 0, so runs of different lengths are different integers."""
+_RULES_PER_RUN_MAX: Final = 4
+"""A run that more rules have is given up for a shorter one that is rarer, if there is one."""
+_RARER_TIMES: Final = 4
+"""How much rarer: a shorter run occurs in more paths."""
 
 
 def _fold_escapes(text: str) -> str:
@@ -127,16 +136,36 @@ def _is_utf8(octets: bytes) -> bool:
 class Wild(NamedTuple):
     """A pattern with a `*` that matters: what comes first, what follows in order, what ends the path."""
 
-    key: int
     head: str
     parts: tuple[str, ...]
     tail: str
     anchored: bool
 
+    def matches(self, path: str) -> bool:
+        """Whether a folded path has it all in order; the leftmost find leaves most for those after it."""
+        if not path.startswith(self.head):
+            return False
+        at = len(self.head)
+        for part in self.parts:
+            at = path.find(part, at)
+            if at < 0:
+                return False
+            at += len(part)
+        tail = self.tail
+        return not self.anchored or (len(path) - len(tail) >= at and path.endswith(tail))
+
     def runs(self, size: int) -> set[bytes]:
         """All runs of `size` octets that a matching path must hold."""
         texts = [text.encode() for text in (self.head, *self.parts, self.tail)]
         return {text[at : at + size] for text in texts for at in range(len(text) - size + 1)}
+
+
+class Filed(NamedTuple):
+    """A pattern among others, with its key. A path without its longest `needle` needs no closer look."""
+
+    key: int
+    needle: str
+    wild: Wild
 
 
 _POSITION_BITS = 32
@@ -155,7 +184,7 @@ class RuleIndex:
         """Index `rules`: patterns as the file has them, starting with `/` or `*`, and their allow flags."""
         prefixes: dict[str, int] = {}
         self._exact: dict[str, int] = {}
-        wild: dict[tuple[str, tuple[str, ...], str, bool], int] = {}
+        wild: dict[Wild, int] = {}
         for position, (octets, allow) in enumerate(rules):
             for pattern in fold_pattern(octets):
                 key = _key(len(pattern), allow, position)
@@ -167,14 +196,15 @@ class RuleIndex:
                 parts = tuple(filter(None, others))
                 if parts:
                     tail = parts[-1] if anchored else ""
-                    shape = (head, parts[:-1] if anchored else parts, tail, anchored)
+                    shape = Wild(head, parts[:-1] if anchored else parts, tail, anchored)
                     wild[shape] = max(wild.get(shape, 0), key)
                 elif anchored and not others:
                     self._exact[head] = max(self._exact.get(head, 0), key)
                 else:
                     prefixes[head] = max(prefixes.get(head, 0), key)
         self._index_prefixes(prefixes)
-        self._index_wild(sorted((Wild(key, *shape) for shape, key in wild.items()), reverse=True))
+        filed = [Filed(key, max((*shape.parts, shape.tail), key=len), shape) for shape, key in wild.items()]
+        self._wild = _Shelf(sorted(filed, reverse=True))
 
     def _index_prefixes(self, prefixes: dict[str, int]) -> None:
         self._prefixes = sorted(prefixes)
@@ -198,25 +228,6 @@ class RuleIndex:
             depths.append(len(chain))
             chain.append(at)
 
-    def _index_wild(self, wild: list[Wild]) -> None:
-        """File rules (best first) under their rarest run; if few, or too short for one, they go in turn."""
-        self._filed: list[tuple[int, Literal["I", "H"], dict[int, list[Wild]], frozenset[int]]] = []
-        for size, code in _RUNS:
-            if len(wild) <= LINEAR_RULES_MAX:
-                break
-            runs = [rule.runs(size) for rule in wild]
-            counts: Counter[bytes] = Counter()
-            for some in runs:
-                counts.update(some)
-            filed: dict[int, list[Wild]] = {}
-            for rule, some in zip(wild, runs, strict=True):
-                if some:
-                    rarest = min(some, key=counts.__getitem__)
-                    filed.setdefault(int.from_bytes(rarest, sys.byteorder), []).append(rule)
-            self._filed.append((size, code, filed, frozenset(filed)))
-            wild = [rule for rule, some in zip(wild, runs, strict=True) if not some]
-        self._wild = wild
-
     def best(self, path: str) -> int:
         """Position of the rule that decides a folded path; -1: none matches."""
         key = 0
@@ -234,40 +245,93 @@ class RuleIndex:
             at = jump if jump >= 0 and not path.startswith(prefixes[jump]) else self._parents[at]
         if at >= 0:
             best = max(best, self._best[at])
-        if self._wild:
-            best = _first_match(self._wild, path, best)
-        if self._filed:
-            best = self._best_filed(path, best)
+        return self._wild.best(path, best)
+
+
+def _windows(path: str, sizes: Iterable[tuple[int, Literal["I", "H", "B"]]]) -> Iterator[Iterable[int]]:
+    """All runs of a path as integers."""
+    octets = memoryview(path.encode())
+    for size, code in sizes:
+        for start in range(size):
+            end = len(octets) - (len(octets) - start) % size
+            if end > start:
+                yield octets[start:end].cast(code)
+
+
+class _Shelf:
+    """Patterns, best first: a few, tried in turn, and others filed under a run that a path of theirs must hold."""
+
+    __slots__ = ("_deep", "_filed", "_in_turn", "_runs", "_sizes")
+
+    def __init__(self, rules: list[Filed], used: frozenset[bytes] = frozenset()) -> None:
+        """File `rules`, which all are under the runs `used` already."""
+        self._in_turn = rules
+        self._filed: dict[int, list[Filed]] = {}
+        self._deep: dict[int, _Shelf] = {}
+        self._sizes: list[tuple[int, Literal["I", "H", "B"]]] = []
+        if len(rules) > RULES_IN_TURN_MAX:
+            under: dict[bytes, list[Filed]] = {}
+            for rule, run in zip(rules, _rarest_runs(rules, used), strict=True):
+                under.setdefault(run, []).append(rule)
+            self._in_turn = under.pop(b"", [])
+            for run, some in under.items():
+                number = int.from_bytes(run, sys.byteorder)
+                if len(some) > SHELF_RULES_MAX and len(used) + 1 < SHELVES_DEEP_MAX:
+                    self._deep[number] = _Shelf(some, used | {run})
+                else:
+                    self._filed[number] = some
+            lengths = {len(run) for run in under}
+            self._sizes = [(size, code) for size, code in _RUNS if size in lengths]
+        self._runs = frozenset((*self._filed, *self._deep))
+
+    def best(self, path: str, best: int) -> int:
+        """The best key among `best` and the rules that match."""
+        if self._in_turn:
+            best = _first_match(self._in_turn, path, best)
+        if self._sizes:
+            found: list[int] = []
+            for window in _windows(path, self._sizes):
+                found += self._runs.intersection(window)
+            if found:
+                best = self._among(found, path, best, frozenset())
         return best
 
-    def _best_filed(self, path: str, best: int) -> int:
-        octets = memoryview(path.encode())
-        for size, code, filed, runs in self._filed:
-            found: set[int] = set()
-            for start in range(size):
-                end = len(octets) - (len(octets) - start) % size
-                if end > start:
-                    found.update(octets[start:end].cast(code))
-            for run in found & runs:
-                best = _first_match(filed[run], path, best)
+    def _among(self, found: Iterable[int], path: str, best: int, held: frozenset[int]) -> int:
+        """The same of what is filed under the runs `found`; `held` are all runs of the path, once they were wanted."""
+        for run in found:
+            some = self._filed.get(run)
+            if some is not None:
+                best = _first_match(some, path, best)
+                continue
+            held = held or frozenset[int]().union(*_windows(path, _RUNS))
+            shelf = self._deep[run]
+            best = _first_match(shelf._in_turn, path, best)
+            best = shelf._among(shelf._runs & held, path, best, held)
         return best
 
 
-def _first_match(rules: Iterable[Wild], path: str, best: int) -> int:
+def _rarest_runs(rules: Sequence[Filed], used: frozenset[bytes]) -> list[bytes]:
+    """For each rule the run that it is filed under; empty: it has no other than those `used`."""
+    chosen = [b""] * len(rules)
+    rules_with = [len(rules) * _RARER_TIMES] * len(rules)
+    for size, _ in _RUNS:
+        asking = [at for at, count in enumerate(rules_with) if count > _RULES_PER_RUN_MAX]
+        runs = [rules[at].wild.runs(size) - used for at in asking]
+        counts: Counter[bytes] = Counter()
+        for some in runs:
+            counts.update(some)
+        for at, some in zip(asking, runs, strict=True):
+            run = min(some, key=counts.__getitem__, default=b"")
+            if run and (not chosen[at] or counts[run] * _RARER_TIMES <= rules_with[at]):
+                chosen[at], rules_with[at] = run, counts[run]
+    return chosen
+
+
+def _first_match(rules: Iterable[Filed], path: str, best: int) -> int:
     """The best key among `best` and the rules that match; `rules` come best first."""
-    for key, head, parts, tail, anchored in rules:
+    for key, needle, wild in rules:
         if key <= best:
             break
-        if path.startswith(head) and _follow(path, len(head), parts, tail, anchored):
+        if needle in path and wild.matches(path):
             return key
     return best
-
-
-def _follow(path: str, at: int, parts: tuple[str, ...], tail: str, anchored: bool) -> bool:
-    """Whether the parts come in order from `at` on; the leftmost find leaves most for those after it."""
-    for part in parts:
-        at = path.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return not anchored or (len(path) - len(tail) >= at and path.endswith(tail))

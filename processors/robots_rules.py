@@ -11,6 +11,7 @@ from frontlog.processors.robots_pattern import RuleIndex, fold_path
 TEXT_CHARS_MAX: Final = 2_048
 """Longest pattern shown to people; matching uses patterns whole."""
 
+_TO_PATH = re.compile(r"https?://[^/?#]*(?=/)")
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 
 
@@ -105,7 +106,10 @@ def valid_product_token(text: str) -> bool:
 
 def request_target(url: str) -> str:
     """Path and query of a URL, or of a path that starts with `/`; no fragment. `/` when there is none."""
-    if not url.startswith("/"):
+    found = _TO_PATH.match(url)
+    if found is not None:
+        url = url[found.end() :]
+    elif not url.startswith("/"):
         scheme, found, rest = url.partition("://")
         rest = rest if found and "/" not in scheme and "?" not in scheme else url
         starts = [at for at in (rest.find("/"), rest.find("?"), rest.find("#")) if at >= 0]
