@@ -91,7 +91,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 _FRAGMENT = ("fragment",)
-_places: dict[str, _Place | Refused] = {}
+_places: dict[str, _Place] = {}
 
 
 def canonicalize(
@@ -112,19 +112,21 @@ def canonicalize(
 def identify(href: str, rules: OriginRules = CONSERVATIVE) -> Identity | Refused:
     """Identity of an absolute WHATWG href, as `resolve` gives it; `rules_fired` has the second step's."""
     prefix = href[: href.find("/", 8)]
-    place = _places.get(prefix) or _place(prefix, href)
-    if isinstance(place, Refused):
-        return place
+    place = _places.get(prefix)
+    if place is None:
+        read = _place(prefix, href)
+        if isinstance(read, Refused):
+            return read
+        place = read
     if (
         place.plain
         and ("%" not in href or not _ESCAPE_TO_DO.search(href))
         and (rules is CONSERVATIVE or rules.trivial or (rules.queries_only and "?" not in href))
     ):
         # Most hrefs end here: nothing but a fragment may have to go.
-        at = href.find("#")
-        kept = href if at < 0 else href[:at]
+        kept, fired = (href.partition("#")[0], _FRAGMENT) if "#" in href else (href, ())
         if kept[-1] != "?" and len(kept) <= IDENTITY_CHARACTERS_MAX:
-            return Identity(kept, kept, place.origin_key, place.host, () if at < 0 else _FRAGMENT)
+            return Identity(kept, kept, place.origin_key, place.host, fired)
     return _rewrite(href, prefix, place, rules)
 
 

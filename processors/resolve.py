@@ -5,7 +5,8 @@ and what every spelling must come to; a call through it costs 8 us. `can_ada` co
 older ada, which treats international host names otherwise and leaves `^` in paths. So a spelling goes the
 short way when that can't matter: it has no `^`, and its host is plain ASCII, or it has none and takes the
 base's. A spelling that the parser would leave as it is, character by character, isn't parsed at all: most links are
-such paths, or such hrefs. A test compares the ways on the vectors of the standard and on generated spellings.
+such paths, relative or from the root, such fragments, or such hrefs, and are put behind a part of the base as they
+are. A test compares the ways on the vectors of the standard and on generated spellings.
 
 A base is parsed once a page. The query of a link on a page that isn't UTF-8 is encoded in the page's
 encoding (URL Standard, "percent-encode after encoding"), its path and fragment in UTF-8 all the same.
@@ -24,14 +25,15 @@ from frontlog.processors.codecs_whatwg import encode_query
 _KEEPS_HOST = re.compile(r"(?:/[^/\\\t\n\r]|\?|#)")
 # An absolute spelling whose authority is plain: ASCII, no escapes, nothing that the parser skips.
 _PLAIN_AUTHORITY = re.compile(r"https?://[A-Za-z0-9.:-]+(?:[/?#]|$)", re.IGNORECASE)
-# A path and query that every parser leaves alone: no escape, nothing to escape, no segment that begins with a dot.
-_SEGMENT = r"[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9_.~!$&'()*+,;=:@-]*+"
-_REST = rf"/(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+(?:\?[A-Za-z0-9_.~!$&()*+,;=:@/?-]++)?+"
-_PLAIN_PATH = re.compile(_REST)
-# The same behind a name in lower case that has a top-level domain of letters, and no port or one that is no default.
+# Characters that every parser leaves alone in a path, a query and a fragment; segments that begin with a dot are seen
+# apart. Two slashes would begin a host.
+_LEFT_ALONE = re.compile(r"(?!//)[A-Za-z0-9_.~!$&()*+,;=:@/?#-]++")
+# An origin that stays as it is, and a path: a name in lower case that has a top-level domain of letters, or an IPv4
+# address, and no port or one that is no default.
 _LABEL = "[a-z0-9]++(?:-[a-z0-9]++)*+"
-_PLAIN_HREF = re.compile(
-    rf"https?://(?:{_LABEL}\.)++[a-z]{{2,63}}+(?::(?:[1-9][0-9]{{3}}|[1-5][0-9]{{4}}))?+{_REST}"
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PLAIN_ORIGIN = re.compile(
+    rf"https?://(?:(?:{_LABEL}\.)++[a-z]{{2,63}}+|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?:[1-5][0-9]{{4}}|[1-9][0-9]{{3}}))?/"
 )
 # C0 controls, space, ", #, <, >, ' and all above ~: the special-query percent-encode set.
 _QUERY_ESCAPED = frozenset([*range(0x21), *b"\"#<>'", *range(0x7F, 0x100)])
@@ -44,7 +46,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 class Base:
     """A base URL, parsed once, that spellings are joined with."""
 
-    __slots__ = ("_encoding", "_fast", "_origin", "href")
+    __slots__ = ("_document", "_encoding", "_fast", "_folder", "_origin", "href")
 
     def __init__(self, url: str, encoding: str = "utf-8") -> None:
         """Take an absolute URL and the page's encoding (WHATWG name). Raises ValueError for a bad URL."""
@@ -55,6 +57,9 @@ class Base:
         self._encoding = "" if encoding.startswith(("utf-", "replacement")) else encoding
         # The older ada joins with plain web bases only: it gets fragments of opaque ones wrong.
         self._fast = _can_ada(href) if href.startswith(_WEB) and "xn--" not in href else None
+        self._document = href.partition("#")[0]
+        path = self._document.partition("?")[0]
+        self._folder = path[: path.rindex("/") + 1] if href.startswith(_WEB) else ""
         self._origin = href[: href.index("/", 8)] if href.startswith(_WEB) else ""
 
     def join(self, raw: str) -> str | None:
@@ -63,26 +68,43 @@ class Base:
 
     def join_all(self, raws: Sequence[str]) -> list[str | None]:
         """`join` of each spelling, in their order; each different one is parsed once."""
-        fast, origin = self._fast, self._origin
-        plain_path, plain_href = _PLAIN_PATH.fullmatch, _PLAIN_HREF.fullmatch
+        origin, folder, document, parsed = self._origin, self._folder, self._document, self._parsed
+        own, left_alone = f"{origin}/", _LEFT_ALONE.fullmatch
+        hrefs: list[str | None] = []
         seen: dict[str, str | None] = {}
         for raw in raws:
+            # Most spellings of most pages end here, behind a part of the base; it stands in the loop for its speed.
+            if origin and left_alone(raw) and "/." not in raw:
+                first = raw[0]
+                if first == "/":
+                    hrefs.append(origin + raw)
+                    continue
+                if first == "#":
+                    hrefs.append(document + raw)
+                    continue
+                if ":" not in raw:
+                    if first != "." and first != "?":
+                        hrefs.append(folder + raw)
+                        continue
+                elif raw.startswith(own) or _PLAIN_ORIGIN.match(raw):
+                    hrefs.append(raw)
+                    continue
             if raw not in seen:
-                if origin and raw[:1] == "/" and plain_path(raw):
-                    seen[raw] = origin + raw
-                    continue
-                if raw[:4] == "http" and plain_href(raw):
-                    seen[raw] = raw
-                    continue
-                # Most spellings of most pages end here; it stands in the loop for its speed.
-                href = None
-                if fast is not None and raw.isascii() and "%" not in raw and "^" not in raw:
-                    try:
-                        href = (fast + raw).href
-                    except ValueError:
-                        href = None
-                seen[raw] = href if href is not None and "xn--" not in href else self._with_care(raw)
-        return [seen[raw] for raw in raws]
+                seen[raw] = parsed(raw)
+            hrefs.append(seen[raw])
+        return hrefs
+
+    def _parsed(self, raw: str) -> str | None:
+        """Href of a spelling by the quicker parser where both agree."""
+        fast = self._fast
+        if fast is not None and raw.isascii() and "%" not in raw and "^" not in raw:
+            try:
+                href = (fast + raw).href
+            except ValueError:
+                return self._with_care(raw)
+            if "xn--" not in href:
+                return href
+        return self._with_care(raw)
 
     def _with_care(self, raw: str) -> str | None:
         """Href of a spelling with escapes or other characters than ASCII, or that the older ada refused."""
@@ -104,7 +126,7 @@ def resolve(raw: str, base: str | None = None) -> str | None:
     """WHATWG href of `raw`, joined with the absolute URL `base` if there is one; None if it doesn't parse."""
     if base is not None:
         return _long(scalar_values(raw), scalar_values(base))
-    if _PLAIN_HREF.fullmatch(raw):
+    if _PLAIN_ORIGIN.match(raw) and _LEFT_ALONE.fullmatch(raw) and "/." not in raw:
         return raw
     if _PLAIN_AUTHORITY.match(raw) and "^" not in raw:
         fast = _can_ada(scalar_values(raw))

@@ -106,9 +106,9 @@ def valid_product_token(text: str) -> bool:
 
 def request_target(url: str) -> str:
     """Path and query of a URL, or of a path that starts with `/`; no fragment. `/` when there is none."""
-    found = _TO_PATH.match(url)
-    if found is not None:
-        url = url[found.end() :]
+    origin = _TO_PATH.match(url)
+    if origin is not None:
+        url = url[origin.end() :]
     elif not url.startswith("/"):
         scheme, found, rest = url.partition("://")
         rest = rest if found and "/" not in scheme and "?" not in scheme else url

@@ -13,7 +13,10 @@ from support.broker import Broker, Unavailable, end_shared, jars, shared
 from support.order import shared_out
 
 # A busy machine is no fault of an example; what may take only so long has a bound of its own in its test.
-settings.register_profile("frontlog", deadline=None)
+# FRONTLOG_EXAMPLES=5000 tries more of them where a test doesn't say how many.
+settings.register_profile(
+    "frontlog", deadline=None, max_examples=int(os.environ.get("FRONTLOG_EXAMPLES", "100"))
+)
 settings.load_profile("frontlog")
 
 SLOW = {

@@ -46,6 +46,12 @@ PIECES = [
         ":8080",
         ":08080",
         ":60000",
+        ":65536",
+        "127.0.0.1",
+        "256.1.1.1",
+        "01.2.3.4",
+        "a/b",
+        "a:b",
         "?q=a/b?c",
         "-",
         "//a.b1/",
@@ -72,6 +78,42 @@ def test_every_way_is_the_references(raws: list[str], base: str) -> None:
     assert resolve_many(base, raws) == wanted
     assert [resolve(raw, base) for raw in raws] == wanted
     assert [resolve(raw) for raw in raws] == [reference(raw, None) for raw in raws]
+
+
+PLAIN = st.text(alphabet="ab.Z09-_~!$&'()*+,;=:@/?#%|\\^", max_size=12)
+HEADS = [
+    "",
+    "/",
+    "//",
+    "?",
+    "#",
+    "http://a.b",
+    "https://a-b.c1.de:8443/",
+    "http://10.0.0.1:99999/",
+    "http://1.2.3/",
+    "http:",
+    "x:",
+]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(HEADS), PLAIN).map("".join), min_size=1, max_size=8),
+    st.sampled_from(BASES),
+)
+def test_what_is_put_together_is_what_the_reference_parses(raws: list[str], base: str) -> None:
+    assert resolve_many(base, raws) == [reference(raw, base) for raw in raws]
+    assert [resolve(raw) for raw in raws] == [reference(raw, None) for raw in raws]
+
+
+@pytest.mark.parametrize(
+    "raw", ["/a/b.html", "/a?b=c/d", "a/b", "a.html?x#y", "#top", "http://example.org/x", "https://a.example:18080/x",
+            "http://10.0.0.1:8080/"],
+)  # fmt: skip
+def test_what_most_links_look_like_is_not_parsed(raw: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Base("http://example.org/a/b?c#d")
+    wanted = base.join(raw)
+    monkeypatch.setattr(Base, "_parsed", None)
+    assert base.join(raw) == wanted == reference(raw, base.href)
 
 
 def test_repeats_come_where_they_stand() -> None:
