@@ -5,143 +5,39 @@
 | a redirect between `/a` and `/a/` | that form of `slash` | a page under the other form; the reverse redirect |
 | a redirect from http to https or back | that `scheme` | a page under the other; the reverse redirect |
 | the same text under URLs that differ in one parameter | `ignored_params` with it | another text under them within a day |
-| the same text under http and https, in profile `index` | `scheme` https | |
+| the same text under http and https, in profile `index` | `scheme` https | another text under them within a day |
 
 Each piece is a `UrlEvidence` decision, and counts once for each page that it is about: a session id that one page
 ignores is ignored by one page. Three pieces make a proposal; at `learning.confidence_min` the rule is applied. From then
-on what it merges is not fetched, so nothing can speak against it any more: it is for a signal (`tallies.py`) and an
-operator to say that it is wrong. An operator's act outranks evidence: what was refused is never learned.
+on what it merges is not fetched, but for its witnesses: one URL in 64, which stays its own (`url_rules.is_witness`) and is
+held against the page that stands for the others. So evidence goes on, and a rule with three pieces against it that falls
+below the confidence is withdrawn: what it merged comes apart, and more evidence may bring it back. An operator's act
+outranks evidence: what was refused is never learned, what was applied by hand has no witnesses.
 
 rel=canonical is a hint. It is noted, and a page is merged into the one that it names only while that one was fetched and
 has the same text. That is the rule `canonical` of its origin, which may be refused like any other.
 """
 
-from collections.abc import Iterator
-from hashlib import blake2b
 from itertools import islice
 
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, RuleAct, RuleName, State, Verdict, Weight
-from frontlog.avro.events import ContentVerdict, Event, FetchResult, Merge, UrlEvidence, UrlRule
+from frontlog.avro.events import ContentVerdict, Event, FetchResult, Merge, UrlEvidence
 from frontlog.processors import canonical, merging, policy, url_forms, url_policy, url_rules, urls
 from frontlog.processors.context import Context, Decided
-from frontlog.processors.settings import Learning, Settings
-from frontlog.processors.sites import site_of
+from frontlog.processors.settings import Settings
+from frontlog.processors.sites import site_of, split_origin
+from frontlog.processors.weighing import COMPARED_MS, Scales, digest, hint_key, key_of
 from frontlog.state import keys
 from frontlog.state.rows import EvidenceRow, UrlRow, UrlRuleRow
 from frontlog.state.tables import Tables
 
-PROPOSED_AT = 3
-AGREEING_MAX = 1_000
 WORDS_MIN = 20
 """A text of fewer words says nothing about a URL."""
-COMPARED_MS = 86_400_000
 NAMING_MAX = 20
 """Pages that name one as canonical and are merged when it comes."""
-EXAMPLES = 3
 CANONICAL = (RuleName.CANONICAL.value,)
-_ID_BYTES = 16
-
-
-def confidence(agreeing: int, against: int) -> float:
-    """How sure so much evidence is: the rule of succession."""
-    return (agreeing + 1) / (agreeing + against + 2)
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=_ID_BYTES).digest()
-
-
-def key_of(origin: bytes, rule: RuleName, value: str, group: str) -> bytes:
-    """Key in `evidence`."""
-    return url_rules.key_of(origin, rule, "") + _digest(f"{value}\0{group}")
-
-
-def hint_key(origin: bytes, named: str, naming: str) -> bytes:
-    """Key in `evidence` of a page that names another as canonical."""
-    return url_rules.key_of(origin, RuleName.CANONICAL, "") + _digest(named) + _digest(naming)
-
-
-# --- weighing ----------------------------------------------------------------------------------------------------
-
-
-class _Scales:
-    """Weighs the evidence of one input about one origin."""
-
-    def __init__(self, view: Tables, ctx: Context, rules: Learning, origin_key: str) -> None:
-        self.view = view
-        self.ctx = ctx
-        self.rules = rules
-        self.origin_key = origin_key
-        self.origin = keys.origin_id(origin_key)
-
-    def row(self, rule: RuleName, value: str) -> UrlRuleRow | None:
-        return self.view.url_rules.get(url_rules.key_of(self.origin, rule, value))
-
-    def weigh(
-        self, rule: RuleName, value: str, weight: Weight, group: str, url: str, other: str, text: bytes = b""
-    ) -> list[Event]:
-        """What a piece of evidence leads to; nothing, when it says nothing new or an operator has spoken."""
-        row = self.row(rule, value)
-        by_hand = row is not None and row.act is RuleAct.APPLIED and not row.learned
-        if by_hand or (row is not None and row.act is RuleAct.REFUSED):
-            return []
-        before = self.view.evidence.get(key_of(self.origin, rule, value, group))
-        if before is not None and (before.weight is weight or before.weight is Weight.AGAINST):
-            return []
-        if row is not None and weight is Weight.AGREES and row.agreeing >= AGREEING_MAX:
-            return []
-        evidence = self.event(rule, value, weight, group, url, other, text)
-        agreeing = (row.agreeing if row else 0) + (weight is Weight.AGREES)
-        against = (row.against if row else 0) + (weight is Weight.AGAINST)
-        act = self._act(row, weight, agreeing, against)
-        return [evidence, *(self.rule(rule, value, act, agreeing, against, (url, other)) if act else [])]
-
-    def _act(self, row: UrlRuleRow | None, weight: Weight, agreeing: int, against: int) -> RuleAct | None:
-        if weight is not Weight.AGREES or (row is not None and row.act is RuleAct.APPLIED):
-            return None
-        if self.rules.mode == "apply" and confidence(agreeing, against) >= self.rules.confidence_min:
-            return RuleAct.APPLIED
-        return RuleAct.PROPOSED if agreeing == PROPOSED_AT else None
-
-    def event(
-        self, rule: RuleName, value: str, weight: Weight, group: str, url: str, other: str, text: bytes
-    ) -> UrlEvidence:
-        cause = self.ctx.cause
-        return UrlEvidence(
-            seq=self.ctx.next_seq(), owner_token=self.ctx.owner_token, origin_key=self.origin_key, rule=rule, value=value,
-            weight=weight, group=group, url=url, other=other, text_sha256=text, cause_topic=cause.topic,
-            cause_partition=cause.partition, cause_offset=cause.offset,
-        )  # fmt: skip
-
-    def rule(
-        self, rule: RuleName, value: str, act: RuleAct, agreeing: int, against: int, newest: tuple[str, str]
-    ) -> list[Event]:
-        """The policy event of a rule that was learned, with the job over what it concerns."""
-        cause = self.ctx.cause
-        event = UrlRule(
-            seq=self.ctx.next_seq(), owner_token=self.ctx.owner_token, origin_key=self.origin_key, rule=rule, value=value,
-            act=act, learned=True, agreeing=agreeing, against=against, confidence=confidence(agreeing, against),
-            examples=(*self._examples(rule, value), " and ".join(newest)), cause_topic=cause.topic,
-            cause_partition=cause.partition, cause_offset=cause.offset,
-        )  # fmt: skip
-        return [event, *url_policy.judged_again(self.view, self.ctx, event, self.row(rule, value))]
-
-    def _examples(self, rule: RuleName, value: str) -> Iterator[str]:
-        if rule is RuleName.CANONICAL:
-            return
-        prefix = url_rules.key_of(self.origin, rule, "")
-        rows = (row for _, row in self.view.evidence.scan(prefix, keys.after(prefix)))
-        agreeing = (row for row in rows if row.weight is Weight.AGREES and _speaks_of(row, rule, value))
-        yield from (f"{row.url} and {row.other}" for row in islice(agreeing, EXAMPLES - 1))
-
-
-def _speaks_of(row: EvidenceRow, rule: RuleName, value: str) -> bool:
-    """Whether evidence of a rule is about this value of it."""
-    if rule is RuleName.IGNORED_PARAMS:
-        return value in url_forms.names_of(row.url) or value in url_forms.names_of(row.other)
-    return rule is RuleName.SCHEME or row.other.endswith("/") is (value == "add")
 
 
 # --- redirects and pages -------------------------------------------------------------------------------------------
@@ -153,17 +49,20 @@ def of_result(
     """What the answer to a page's request teaches; `to`: where the URL goes. Built behind the decision about it."""
     if settings.learning.mode == "off" or to is not State.FETCHED:
         return []
-    scales = _Scales(view, ctx, settings.learning, result.origin_key)
+    scales = Scales(view, ctx, settings.learning, result.origin_key)
     if result.location and not 200 <= result.status < 300:
         return _redirect(scales, row.url, result.location) if row.location != result.location else []
     events: list[Event] = []
+    by_text = (
+        settings.canonical.profile == "index"
+    )  # there schemes are learned and unlearned by what pages say
     for rule, value in url_forms.contradicted(row.url):
-        if scales.row(rule, value) is not None:
+        if scales.row(rule, value) is not None and not (by_text and rule is RuleName.SCHEME):
             events += scales.weigh(rule, value, Weight.AGAINST, row.url, row.url, "")
     return events + _named(scales, settings, result, row)
 
 
-def _redirect(scales: _Scales, url: str, location: str) -> list[Event]:
+def _redirect(scales: Scales, url: str, location: str) -> list[Event]:
     """A redirect that changes only the slash at the end, or the scheme."""
     found = canonical.canonicalize(location)
     form = url_forms.form_between(url, found.identity) if isinstance(found, canonical.Identity) else None
@@ -185,7 +84,7 @@ def of_content(view: Tables, ctx: Context, settings: Settings, event: ContentVer
     page = event.candidate
     if settings.learning.mode == "off" or page.words < WORDS_MIN or not 200 <= page.status < 300:
         return []
-    scales = _Scales(view, ctx, settings.learning, page.origin_key)
+    scales = Scales(view, ctx, settings.learning, page.origin_key)
     same = event.duplicate_of if event.verdict in (Verdict.SEEN, Verdict.SAME) else ""
     name = url_forms.parameter_between(page.url, same) if same else ""
     events: list[Event] = []
@@ -194,17 +93,9 @@ def of_content(view: Tables, ctx: Context, settings: Settings, event: ContentVer
         events += scales.weigh(
             RuleName.IGNORED_PARAMS, name, Weight.AGREES, group, page.url, same, page.text_sha256
         )
-    elif same and settings.canonical.profile == "index":
-        form = url_forms.form_between(
-            page.url.replace("https://", "http://", 1), same.replace("http://", "https://", 1)
-        )
-        if form == (RuleName.SCHEME, "https") and page.url != same:
-            plain = f"http://{page.url.partition('://')[2]}"
-            theirs = f"{plain[:4]}s{plain[4:]}"
-            scales = _Scales(view, ctx, settings.learning, _plain_origin(page.origin_key))
-            events += scales.weigh(
-                RuleName.SCHEME, "https", Weight.AGREES, plain, plain, theirs, page.text_sha256
-            )
+    elif settings.canonical.profile == "index":
+        plain = Scales(view, ctx, settings.learning, _plain_origin(page.origin_key))
+        events += _schemes(plain, page.url, same, page.text_sha256)
     for other in url_forms.names_of(page.url):
         if other != name and scales.row(RuleName.IGNORED_PARAMS, other) is not None:
             events += _compared(scales, other, page.url, page.text_sha256)
@@ -221,12 +112,37 @@ def decide(view: Tables, event: ContentVerdict, ctx: Context) -> Decided:
 
 
 def _plain_origin(origin_key: str) -> str:
+    """The http origin beside an https one that states no port."""
     return f"http://{keys.split_origin_key(origin_key)[1]}:80"
 
 
-def _compared(scales: _Scales, name: str, url: str, text: bytes) -> list[Event]:
-    """A page with a parameter that may be ignorable: compared with the one that was seen without or with another value."""
+def _schemes(scales: Scales, url: str, same: str, text: bytes) -> list[Event]:
+    """A page under http or https: compared with the one under the other, of which it may be known to have the text."""
+    rule, value = RuleName.SCHEME, "https"
+    plain = f"http://{url.partition('://')[2]}"
+    theirs = f"https{plain[4:]}"
+    if url_forms.form_between(plain, theirs) != (rule, value):
+        return []
+    if url != same in (plain, theirs):
+        return scales.weigh(rule, value, Weight.AGREES, plain, plain, theirs, text)
+    other = plain if url == theirs else theirs
+    known = scales.text_at(split_origin(other)[0], other)
+    if not known or known == text or scales.row(rule, value) is None:
+        return []
+    return scales.weigh(rule, value, Weight.AGAINST, plain, plain, theirs, text)
+
+
+def _compared(scales: Scales, name: str, url: str, text: bytes) -> list[Event]:
+    """A page with a parameter that may be ignorable: compared with the one that was seen without or with another value.
+
+    A witness of a rule in force is compared with the page that stands for the others of its kind.
+    """
     group, rule = url_forms.without(url, name), RuleName.IGNORED_PARAMS
+    row = scales.row(rule, name)
+    known = scales.text_at(scales.origin_key, group) if row and row.act is RuleAct.APPLIED else b""
+    if known:
+        weight = Weight.AGREES if known == text else Weight.AGAINST
+        return scales.weigh(rule, name, weight, group, url, group, text)
     before = scales.view.evidence.get(key_of(scales.origin, rule, name, group))
     if before is None:
         return scales.weigh(rule, name, Weight.NOTED, group, url, "", text)
@@ -277,7 +193,7 @@ def canonical_counts(view: Tables, origin_key: str) -> bool:
     return rule is None or rule.act not in (RuleAct.REFUSED, RuleAct.WITHDRAWN)
 
 
-def _named(scales: _Scales, settings: Settings, result: FetchResult, row: UrlRow) -> list[Event]:
+def _named(scales: Scales, settings: Settings, result: FetchResult, row: UrlRow) -> list[Event]:
     """Notes the page that this one names; merges those that named this one and have its text."""
     view, events = scales.view, list[Event]()
     named = _canonical(view, settings, result, row)
@@ -289,7 +205,7 @@ def _named(scales: _Scales, settings: Settings, result: FetchResult, row: UrlRow
             scales.event(RuleName.CANONICAL, "", Weight.NOTED, named.origin_key, row.url, named.identity, b"")
         )
     text = result.parse.text_sha256 if result.parse is not None else b""
-    prefix = url_rules.key_of(scales.origin, RuleName.CANONICAL, "") + _digest(row.url)
+    prefix = url_rules.key_of(scales.origin, RuleName.CANONICAL, "") + digest(row.url)
     naming = (
         [hint for _, hint in islice(view.evidence.scan(prefix, keys.after(prefix)), NAMING_MAX)]
         if text
@@ -302,7 +218,7 @@ def _named(scales: _Scales, settings: Settings, result: FetchResult, row: UrlRow
     return events
 
 
-def _merge_naming(scales: _Scales, url: str, into: str, text: bytes, told: set[str]) -> list[Event]:
+def _merge_naming(scales: Scales, url: str, into: str, text: bytes, told: set[str]) -> list[Event]:
     found = canonical.canonicalize(url)
     if isinstance(found, canonical.Refused) or not canonical_counts(scales.view, found.origin_key):
         return []
@@ -326,11 +242,11 @@ def _merge_naming(scales: _Scales, url: str, into: str, text: bytes, told: set[s
     told.add(found.origin_key)
     return [
         moved,
-        *canonical_rule(_Scales(scales.view, scales.ctx, scales.rules, found.origin_key), url, into),
+        *canonical_rule(Scales(scales.view, scales.ctx, scales.rules, found.origin_key), url, into),
     ]
 
 
-def canonical_rule(scales: _Scales, url: str, into: str) -> list[Event]:
+def canonical_rule(scales: Scales, url: str, into: str) -> list[Event]:
     """The policy event of an origin whose first page is merged for its rel=canonical."""
     row = scales.row(RuleName.CANONICAL, "")
     if row is not None and row.act is RuleAct.APPLIED:
@@ -344,7 +260,7 @@ def merged(
     """What stands behind the decision that merged a page into the one that it named."""
     if merge is None or merge.rules != CANONICAL:
         return []
-    return canonical_rule(_Scales(view, ctx, settings.learning, origin_key), url, merge.into)
+    return canonical_rule(Scales(view, ctx, settings.learning, origin_key), url, merge.into)
 
 
 # --- the fold ----------------------------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ def apply(tables: Tables, event: UrlRule) -> None:
         if row.act is RuleAct.APPLIED
     ]
     rows.sort(key=lambda row: row.seq)  # where a rule has one value, the newest act wins
-    own = url_rules.composed((row.rule, row.value) for row in rows)
+    learned = {(row.rule, row.value) for row in rows if row.learned}
+    own = url_rules.composed([(row.rule, row.value) for row in rows], learned)
     tables.origins.put(origin_id, replace(origin, rules=own, policy_seq=event.seq))
     tables.touched.add(keys.host_id(name))

@@ -6,9 +6,10 @@ profile that a user chose (seed 000, chapter 3; DESIGN §8).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, Literal
+from zlib import crc32
 
 import msgspec
 
@@ -33,6 +34,8 @@ class OriginRules(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
     The root, and paths that end in two slashes, stay."""
     scheme: SchemeForm = "keep"
     """Which of http and https stands for both. URLs that state a port stay as they are."""
+    firm: "OriginRules | None" = None
+    """The same without the rules that were only learned, if there are any: what these alone would merge has witnesses."""
 
     @cached_property
     def trivial(self) -> bool:
@@ -90,6 +93,7 @@ VALUES: dict[RuleName, tuple[str, ...]] = {
     RuleName.CANONICAL: ("",),
 }
 """Values of the rules that have only a few; those about a parameter have its name or `prefix*`."""
+WITNESSES_ONE_IN = 64
 _PARAMETER = re.compile(r"[^\x00-\x20&=#\x7f]{1,200}")
 
 
@@ -113,8 +117,23 @@ def bad_value(rule: RuleName, value: str) -> str:
     return f"{rule.value} takes the name of a parameter, or the beginning of one with a * behind it, not {value!r}"
 
 
-def composed(rules: Iterable[tuple[RuleName, str]]) -> str:
-    """An origin's own rules in force, as JSON: equal rules give equal text; empty: there are none."""
+def is_witness(url: str) -> bool:
+    """Whether a URL stays its own where only learned rules would merge it: one in WITNESSES_ONE_IN, always the same."""
+    return crc32(url.encode()) % WITNESSES_ONE_IN == 0
+
+
+def composed(rules: Iterable[tuple[RuleName, str]], learned: Container[tuple[RuleName, str]] = ()) -> str:
+    """An origin's own rules in force, as JSON: equal rules give equal text; empty: there are none. `learned`: which of them
+    no operator has applied."""
+    every = list(rules)
+    fields = _fields(every)
+    firm = [one for one in every if one not in learned]
+    if len(firm) < len(every):
+        fields["firm"] = _fields(firm)
+    return msgspec.json.encode(fields, order="sorted").decode() if fields else ""
+
+
+def _fields(rules: Iterable[tuple[RuleName, str]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for rule, value in rules:
         if rule in (RuleName.TRACKING_PARAMS, RuleName.IGNORED_PARAMS):
@@ -123,7 +142,7 @@ def composed(rules: Iterable[tuple[RuleName, str]]) -> str:
             fields["query_order_insensitive"] = True
         elif rule is not RuleName.CANONICAL:  # which says nothing about a URL alone
             fields[rule.value] = value
-    return msgspec.json.encode(fields, order="sorted").decode() if fields else ""
+    return fields
 
 
 @lru_cache(maxsize=8_192)
@@ -132,13 +151,17 @@ def effective(profile: str, own: str) -> OriginRules:
     base = PROFILES[profile]
     if not own:
         return base
-    ours = msgspec.json.decode(own, type=OriginRules)
+    return _together(base, msgspec.json.decode(own, type=OriginRules))
+
+
+def _together(base: OriginRules, ours: OriginRules) -> OriginRules:
     return OriginRules(
         tracking_params=tuple(dict.fromkeys((*base.tracking_params, *ours.tracking_params))),
         ignored_params=tuple(dict.fromkeys((*base.ignored_params, *ours.ignored_params))),
         query_order_insensitive=base.query_order_insensitive or ours.query_order_insensitive,
         slash=ours.slash if ours.slash != "keep" else base.slash,
         scheme=ours.scheme if ours.scheme != "keep" else base.scheme,
+        firm=_together(base, ours.firm) if ours.firm is not None else None,
     )
 
 

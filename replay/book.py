@@ -81,6 +81,7 @@ class Origin(Standing):
     copy_until_ms: int = 0
     crawl_delay_ms: int = 0
     applied: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    learned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Its own rules of identity that are in force: (rule, value), and the seq of the act."""
     known: int = 0
     patterns: dict[str, int] = field(default_factory=dict[str, int])
@@ -193,6 +194,14 @@ class Book:
         """The rules of identity in force at an origin."""
         applied = self.origin(origin_key).applied
         return in_force(self.rules.profile, tuple((seq, *rule) for rule, seq in applied.items()))
+
+    def firm_rules(self, origin_key: str) -> InForce | None:
+        """The same without those that were only learned; None: there are none of these."""
+        origin = self.origin(origin_key)
+        if not origin.learned:
+            return None
+        firm = tuple((seq, *rule) for rule, seq in origin.applied.items() if rule not in origin.learned)
+        return in_force(self.rules.profile, firm)
 
     # --- writing down -----------------------------------------------------------------------------------------
 
@@ -317,9 +326,13 @@ class Book:
             return
         origin = self.origin(event.origin_key)
         origin.policy_seq = event.seq
-        origin.applied.pop((event.rule.value, event.value), None)
+        rule = event.rule.value, event.value
+        origin.applied.pop(rule, None)
+        origin.learned.discard(rule)
         if event.act is RuleAct.APPLIED:
-            origin.applied[event.rule.value, event.value] = event.seq
+            origin.applied[rule] = event.seq
+            if event.learned:
+                origin.learned.add(rule)
 
     def _operator(self, event: OperatorPolicy) -> None:
         kind, act = event.scope_kind, event.act

@@ -35,7 +35,9 @@ class Identities(Watch):
         url = self.book.urls.get(event.url)
         if url is not None and url.sitemap:
             return  # a sitemap is asked for as it was named
-        into, rules = stands_for(event.url, self.book.identity_rules(event.origin_key))
+        into, rules = stands_for(
+            event.url, self.book.identity_rules(event.origin_key), self.book.firm_rules(event.origin_key)
+        )
         if merge is None:
             if into != event.url:
                 self.fault(

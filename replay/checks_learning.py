@@ -9,6 +9,7 @@ from frontlog.avro.events import ContentVerdict, Event, FetchResult, UrlEvidence
 from frontlog.replay.ledger import Decision
 from frontlog.replay.watch import Scene, Watch
 
+_AGAINST_MIN = 3
 _Rule = tuple[str, RuleName, str]
 
 
@@ -53,6 +54,8 @@ class Learned(Watch):
         rules = self.book.rules
         if event.act is RuleAct.APPLIED and (sure < rules.confidence_min or rules.learning != "apply"):
             self.fault(decision, f"{named} was applied at a confidence of {sure:.3f} ({rules.learning})")
+        if event.act is RuleAct.WITHDRAWN and (sure >= rules.confidence_min or against < _AGAINST_MIN):
+            self.fault(decision, f"{named} was withdrawn at a confidence of {sure:.3f}, {against} against")
 
     def _evidence(self, decision: Decision, event: UrlEvidence) -> None:
         rule = event.origin_key, event.rule, event.value

@@ -7,6 +7,7 @@ and here, and a test compares them.
 
 from functools import lru_cache
 from typing import NamedTuple
+from zlib import crc32
 
 _TRACKING = """
 utm_* gclid gclsrc dclid gbraid wbraid gad_source gad_campaignid fbclid msclkid yclid ysclid twclid ttclid li_fat_id
@@ -15,6 +16,7 @@ hsCtaTracking _ga _gl pk_campaign pk_kwd pk_source pk_medium mtm_* piwik_* matom
 """
 TRACKING_EVERYWHERE = tuple(_TRACKING.split())
 IDENTITY_CHARACTERS_MAX = 2_048
+WITNESSES_ONE_IN = 64
 
 
 class InForce(NamedTuple):
@@ -55,8 +57,11 @@ def _listed(parameter: str, patterns: frozenset[str]) -> bool:
     return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)
 
 
-def stands_for(url: str, rules: InForce) -> tuple[str, tuple[str, ...]]:
-    """(identity that stands for a URL, rules that say so); the URL itself and nothing when none does."""
+def stands_for(url: str, rules: InForce, firm: InForce | None = None) -> tuple[str, tuple[str, ...]]:
+    """(identity that stands for a URL, rules that say so); the URL itself and nothing when none does. `firm`: what holds
+    without the rules that were only learned."""
+    if firm is not None and crc32(url.encode()) % WITNESSES_ONE_IN == 0 and stands_for(url, firm)[0] == url:
+        return url, ()
     if rules == InForce():
         return url, ()
     fired: list[str] = []

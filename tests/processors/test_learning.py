@@ -6,7 +6,7 @@ import pytest
 
 from frontlog.avro.enums import Reason, RuleAct, RuleName, ScopeKind, State, Topic, Verdict, Weight
 from frontlog.avro.events import Candidate, ContentVerdict, ParseFacts, UrlEvidence, UrlRule
-from frontlog.processors import learning, url_forms, url_policy
+from frontlog.processors import url_forms, url_policy, url_rules, weighing
 from frontlog.processors.settings import Canonical, Learning, Scope, Settings
 from support.machine import ADDRESS, Bench, Made
 
@@ -167,6 +167,99 @@ def test_what_was_learned_is_undone_by_an_operator() -> None:
     assert bench.url(f"{A}/1").state is S.ELIGIBLE
 
 
+# --- a rule in force -----------------------------------------------------------------------------------------------
+
+
+def witnesses(form: str, count: int, *, of: bool = True) -> list[str]:
+    """URLs that are witnesses, or are none."""
+    every = (A + form.format(n) for n in range(10_000))
+    return [url for url in every if url_rules.is_witness(url) is of][:count]
+
+
+def with_slash_learned() -> Bench:
+    bench = crawl()
+    for n in range(3):
+        redirect(bench, f"{A}/{n}", f"{A}/{n}/")
+    bench.jobs()
+    return bench
+
+
+def test_one_url_in_64_stays_its_own_and_its_answer_counts() -> None:
+    bench = with_slash_learned()
+    one, other = witnesses("/w{}", 1)[0], witnesses("/w{}", 1, of=False)[0]
+    bench.links(other)
+    assert bench.url(other).merged == (f"{other}/", "slash")
+    bench.force(f"{other}/", S.FETCHED)
+    assert evidence(redirect(bench, one, f"{one}/")) == [(SLASH, "add", Weight.AGREES)]
+    assert bench.origin(ORIGIN).rules == '{"firm":{},"slash":"add"}'
+
+
+def test_a_rule_that_its_witnesses_speak_against_is_withdrawn_and_its_merges_come_apart() -> None:
+    bench = with_slash_learned()
+    ours = witnesses("/w{}", 1, of=False)[0]
+    bench.links(ours)
+    bench.force(f"{ours}/", S.FETCHED)
+    said = [acts(page(bench, url)) for url in witnesses("/w{}", 3)]
+    assert said == [[], [], [(SLASH, "add", RuleAct.WITHDRAWN)]], "one page is not enough"
+    assert bench.origin(ORIGIN).rules == ""
+    bench.jobs()
+    assert bench.url(ours).state is S.ELIGIBLE
+
+
+def test_a_withdrawn_rule_names_what_spoke_against_it_and_may_be_learned_again() -> None:
+    bench, made = with_slash_learned(), Made()
+    against = witnesses("/w{}", 3)
+    for url in against:
+        made = page(bench, url)
+    (rule,) = [one for one in made.decisions if isinstance(one, UrlRule)]
+    assert (rule.learned, rule.agreeing, rule.against) == (True, 3, 3)
+    assert against[-1] in rule.examples
+    for n in range(20, 32):
+        made = redirect(bench, f"{A}/{n}", f"{A}/{n}/")
+    assert acts(made) == [(SLASH, "add", RuleAct.APPLIED)], "16 of 20 are 0.8"
+
+
+def test_so_many_pieces_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weighing, "PIECES_MAX", 4)
+    bench = with_slash_learned()
+    said = [evidence(page(bench, url)) for url in witnesses("/w{}", 6)]
+    assert said == [[(SLASH, "add", Weight.AGAINST)]] * 4 + [[]] * 2
+
+
+def test_what_an_operator_applied_has_no_witnesses() -> None:
+    bench = crawl()
+    bench.control("rule_apply", target_kind=ScopeKind.ORIGIN, target=ORIGIN, rule="slash", value="add")
+    one = witnesses("/w{}", 1)[0]
+    bench.links(one)
+    assert bench.url(one).merged == (f"{one}/", "slash")
+
+
+def test_a_learned_rule_takes_no_witness_from_one_that_holds_by_hand() -> None:
+    bench = with_slash_learned()
+    bench.control(
+        "rule_apply", target_kind=ScopeKind.ORIGIN, target=ORIGIN, rule="ignored_params", value="sid"
+    )
+    one = witnesses("/w?sid={}", 1)[0]
+    bench.links(one)
+    assert bench.url(one).merged == (f"{A}/w/", "ignored_params", "slash")
+
+
+@pytest.mark.parametrize("text", [b"0", b"x"])
+def test_a_witness_of_a_parameter_is_held_against_the_page_that_stands_for_it(text: bytes) -> None:
+    bench = crawl()
+    for n in range(3):
+        content(bench, f"{A}/{n}?sid=2", bytes((n,)) * 32, f"{A}/{n}?sid=1")
+    bench.jobs()
+    page(bench, f"{A}/p", b"0" * 32)
+    one, two = witnesses("/p?sid={}", 2)
+    weight = Weight.AGREES if text == b"0" else Weight.AGAINST
+    assert evidence(content(bench, one, text * 32)) == [(IGNORED, "sid", weight)]
+    assert evidence(content(bench, two, text * 32)) == [], "it is one page"
+    assert evidence(content(bench, witnesses("/q?sid={}", 1)[0], text * 32)) == [
+        (IGNORED, "sid", Weight.NOTED)
+    ]
+
+
 # --- parameters ----------------------------------------------------------------------------------------------------
 
 
@@ -198,7 +291,7 @@ def test_the_same_text_under_different_sessions_teaches_that_they_say_nothing() 
         assert evidence(made) == [(IGNORED, "sid", Weight.AGREES)]
         assert evidence(content(bench, f"{A}/{n}?sid=3", text, f"{A}/{n}?sid=1")) == [], "one page, one piece"
     assert acts(made) == [(IGNORED, "sid", RuleAct.APPLIED)]
-    assert bench.origin(ORIGIN).rules == '{"ignored_params":["sid"]}'
+    assert bench.origin(ORIGIN).rules == '{"firm":{},"ignored_params":["sid"]}'
 
 
 def test_other_texts_speak_against() -> None:
@@ -224,7 +317,7 @@ def test_texts_are_compared_within_a_day() -> None:
     bench = crawl(confidence_min=0.95)
     content(bench, f"{A}/p?sid=2", b"a" * 32, f"{A}/p?sid=1")
     content(bench, f"{A}/q?sid=1", b"b" * 32)
-    bench.now_ms += learning.COMPARED_MS + 1
+    bench.now_ms += weighing.COMPARED_MS + 1
     assert evidence(content(bench, f"{A}/q?sid=2", b"c" * 32)) == []
     content(bench, f"{A}/r?sid=1", b"d" * 32)
     assert evidence(content(bench, f"{A}/r?sid=2", b"e" * 32)) == [(IGNORED, "sid", Weight.AGAINST)]
@@ -244,6 +337,18 @@ def test_the_profile_index_takes_http_for_https_where_both_answer_the_same(profi
     assert [one.origin_key for one in made.decisions if isinstance(one, UrlEvidence)] == [ORIGIN] * (
         profile == "index"
     )
+
+
+def test_in_the_profile_index_a_page_under_http_speaks_against_https_only_with_another_text() -> None:
+    bench = crawl(profile="index", confidence_min=0.9)
+    for n in range(2):
+        page(bench, f"https://a.example/{n}", bytes((n,)) * 32)
+        assert evidence(page(bench, f"{A}/{n}", bytes((n,)) * 32)) == []
+        made = content(bench, f"{A}/{n}", bytes((n,)) * 32, f"https://a.example/{n}")
+        assert evidence(made) == [(SCHEME, "https", Weight.AGREES)]
+    page(bench, "https://a.example/x", b"x" * 32)
+    page(bench, f"{A}/x", b"y" * 32)
+    assert evidence(content(bench, f"{A}/x", b"y" * 32)) == [(SCHEME, "https", Weight.AGAINST)]
 
 
 # --- rel=canonical -------------------------------------------------------------------------------------------------

@@ -11,7 +11,14 @@ from frontlog.replay.collisions import collisions, rules
 from frontlog.replay.rebuild import rebuild
 from frontlog.replay.status import status
 from support.driver import Driver
-from support.faults_identity import RULE, SESSIONS, crawl_learning, crawl_with_rule, sessions
+from support.faults_identity import (
+    RULE,
+    SESSIONS,
+    crawl_learning,
+    crawl_unlearning,
+    crawl_with_rule,
+    sessions,
+)
 from support.faults_machines import QUICK, A
 from support.looking import found_wrong
 
@@ -77,6 +84,15 @@ def test_what_was_merged_comes_apart_and_is_fetched(tmp_path: Path) -> None:
     crawl_with_rule(tmp_path, refuse)
     assert collisions(tmp_path) == ()
     assert found_wrong(tmp_path) == {}
+
+
+def test_a_learned_rule_that_turns_out_wrong_is_withdrawn_by_the_crawl_itself(tmp_path: Path) -> None:
+    assert crawl_unlearning(tmp_path / "c") == {State.FETCHED}
+    assert found_wrong(tmp_path / "c", deep=True) == {}
+    (one,) = rules(tmp_path / "c")
+    assert (one.act, one.learned, one.against) == (RuleAct.WITHDRAWN, True, 250)
+    assert collisions(tmp_path / "c", "slash") == ()
+    assert rebuild(tmp_path / "c", tmp_path / "new", lambda _: None, processes=1).equal
 
 
 CASES = (

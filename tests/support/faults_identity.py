@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from frontlog.avro.enums import Reason
-from frontlog.processors import canonical, learning, merging, policy, tallies, traps, url_rules
+from frontlog.avro.enums import Reason, State
+from frontlog.processors import canonical, merging, policy, tallies, traps, url_rules, weighing
 from frontlog.processors.settings import Canonical, Learning, Scope, Settings
 from support.driver import Driver
 from support.faults import always, fault
@@ -124,8 +124,27 @@ def crawl_learning(folder: Path) -> None:
         crawl.run(until_ms=crawl.clock.at_ms + 60_000)
 
 
+def crawl_unlearning(folder: Path) -> set[State | None]:
+    """The same site, which then stops doing so: what was merged is worth fetching after all. The states that it comes to."""
+    web = Web()
+    redirected = tuple(f"{A}/{n}" for n in range(4))
+    kept = tuple(f"{A}/w{n}" for n in range(250))
+    web.pages[f"{A}/"] = Page(text="home", links=(*redirected, f"{A}/later.html"))
+    web.pages[f"{A}/later.html"] = Page(text="later", links=kept)
+    web.pages |= {url: Page(status=301, location=f"{url}/") for url in redirected}
+    web.pages |= {f"{url}/": Page(text=url) for url in redirected}
+    web.pages |= {url: Page(text=url) for url in kept} | {f"{url}/": Page(status=404) for url in kept}
+    settings = Settings(
+        scope=Scope(mode="any"), politeness=QUICK.politeness, learning=Learning(confidence_min=0.8)
+    )
+    with Driver(folder, partitions=1, web=web, settings=settings) as crawl:
+        crawl.seed(f"{A}/")
+        crawl.run(until_ms=crawl.clock.at_ms + 600_000)
+        return {crawl.state(url) for url in kept}
+
+
 @fault("learned", forged=False)
 def learned_of_nothing(folder: Path, patch: Patch) -> None:
     """Rules are learned of less evidence than they state."""
-    patch.setattr(learning, "confidence", always(1.0))
+    patch.setattr(weighing, "confidence", always(1.0))
     crawl_learning(folder)
