@@ -63,17 +63,21 @@ def parse(job: Job) -> Parsed:
     """Parse a page, sitemap or feed and make its discoveries."""
     if job.listing:
         return _listed(job)
-    page = parse_page(job.body, job.url, job.content_type, token=job.token)
+    groups: dict[str, list[int]] = {}
+
+    def wanted(urls: list[str]) -> list[int]:
+        groups.update(_by_origin(job.identity, urls))
+        return [at for group in groups.values() for at in group]
+
+    page = parse_page(job.body, job.url, job.content_type, token=job.token, wanted=wanted)
     nofollow = job.nofollow or directives_of(page.robots_meta, (), job.token).nofollow
-    groups = _by_origin(job, page.links, nofollow)
-    links = sum(len(group) for group in groups.values())
     facts = ParseFacts(
         title=page.title[:TITLE_CHARACTERS_MAX],
         language=page.language,
         encoding=page.encoding,
         encoding_source=page.encoding_source,
         words=page.words,
-        links_out=links,
+        links_out=sum(map(len, groups.values())),
         quality=page.quality,
         text_ratio=page.text_ratio,
         canonical_url=page.canonical if len(page.canonical) <= CANONICAL_CHARACTERS_MAX else "",
@@ -87,7 +91,7 @@ def parse(job: Job) -> Parsed:
     found = [
         event
         for origin, group in groups.items()
-        for event in parted(base, origin, group.values(), job.partitions)
+        for event in parted(base, origin, _links(page.links, group, nofollow), job.partitions)
     ]
     return Parsed(encode(facts), found, hashlib.sha256(job.body).digest(), page.links.skipped)
 
@@ -103,22 +107,37 @@ def _listed(job: Job) -> Parsed:
     return Parsed(b"", found, hashlib.sha256(job.body).digest(), {}, said)
 
 
-def _by_origin(job: Job, links: Links, nofollow: bool) -> dict[str, dict[str, Link]]:
-    """The page's links by origin, the first of each identity; links to the page itself are left out."""
-    groups: dict[str, dict[str, Link]] = {}
-    for url, raw, anchor, rel in zip(links.urls, links.raws, links.anchors, links.rels, strict=True):
-        if len(url) > URL_CHARACTERS_MAX:
+def _by_origin(identity: str, urls: list[str]) -> dict[str, list[int]]:
+    """Places of the page's links by origin, the first of each identity; links to the page itself are left out."""
+    groups: dict[str, list[int]] = {}
+    spellings: set[str] = set()
+    known = {identity}
+    for at, url in enumerate(urls):
+        if url in spellings:
             continue
-        found = canonical.identify(url)
-        if isinstance(found, canonical.Refused) or found.identity == job.identity:
+        spellings.add(url)
+        found = canonical.known_as(url) if len(url) <= URL_CHARACTERS_MAX else None
+        if found is None or found[0] in known:
             continue
-        group = groups.setdefault(found.origin_key, {})
-        if found.identity not in group:
-            said = _rel(rel)
-            if nofollow and "nofollow" not in said.split():
-                said = f"{said} nofollow".strip()
-            group[found.identity] = (url, "" if raw == url else raw[:URL_CHARACTERS_MAX], anchor, said, 0)
+        known.add(found[0])
+        if found[1] in groups:
+            groups[found[1]].append(at)
+        else:
+            groups[found[1]] = [at]
     return groups
+
+
+def _links(links: Links, group: list[int], nofollow: bool) -> list[Link]:
+    """The links at some places, with all that is said of them."""
+    found: list[Link] = []
+    for at in group:
+        url, raw, rel = links.urls[at], links.raws[at], links.rels[at]
+        if rel or nofollow:
+            rel = _rel(rel)
+            if nofollow and "nofollow" not in rel.split():
+                rel = f"{rel} nofollow".strip()
+        found.append((url, "" if raw == url else raw[:URL_CHARACTERS_MAX], links.anchors[at], rel, 0))
+    return found
 
 
 def _rel(rel: str) -> str:

@@ -13,6 +13,9 @@ from frontlog.processors.sites import partition_of, site_of
 LINK_BYTES_MAX = 240 << 10
 """Bytes of the links' texts in one event, which stays below 256 KiB with all the rest (DESIGN §2)."""
 
+UTF8_BYTES_MAX = 4
+"""Of one character."""
+
 Link = tuple[str, str, str, str, int]
 """href, raw spelling (empty: as the href), anchor, rel, lastmod (ms since the epoch; 0: nothing was said)."""
 
@@ -32,6 +35,19 @@ def size_of(link: Link) -> int:
 
 def parted(base: Discovery, origin_key: str, links: Iterable[Link], partitions: int) -> list[Found]:
     """The discoveries of one origin. `base` has what all of them say; its event_id is that of the attempt."""
+    host = origin_key.partition("://")[2].rpartition(":")[0]
+    partition = partition_of(site_of(host), partitions)
+    parts = _parts(list(links))
+    return [
+        Found(partition, origin_key, encode(_part(base, origin_key, part, number, len(parts))))
+        for number, part in enumerate(parts)
+    ]
+
+
+def _parts(links: list[Link]) -> list[list[Link]]:
+    """The links in as many parts as it takes."""
+    if len(links) <= LINKS_MAX and sum(map(_characters, links)) * UTF8_BYTES_MAX <= LINK_BYTES_MAX:
+        return [links]
     parts: list[list[Link]] = [[]]
     size = 0
     for link in links:
@@ -41,12 +57,12 @@ def parted(base: Discovery, origin_key: str, links: Iterable[Link], partitions: 
             size = 0
         parts[-1].append(link)
         size += cost
-    host = origin_key.partition("://")[2].rpartition(":")[0]
-    partition = partition_of(site_of(host), partitions)
-    return [
-        Found(partition, origin_key, encode(_part(base, origin_key, part, number, len(parts))))
-        for number, part in enumerate(parts)
-    ]
+    return parts
+
+
+def _characters(link: Link) -> int:
+    url, raw, anchor, rel, _ = link
+    return len(url) + len(raw) + len(anchor) + len(rel)
 
 
 def _part(base: Discovery, origin_key: str, links: list[Link], number: int, parts: int) -> Discovery:

@@ -130,6 +130,18 @@ def identify(href: str, rules: OriginRules = CONSERVATIVE) -> Identity | Refused
     return _rewrite(href, prefix, place, rules)
 
 
+def known_as(href: str) -> tuple[str, str] | None:
+    """(identity, origin_key) that `identify` gives, for half of its price; None: refused."""
+    place = _places.get(href[: href.find("/", 8)])
+    if isinstance(place, _Place) and place.plain and "%" not in href:
+        at = href.find("#")
+        kept = href if at < 0 else href[:at]
+        if kept[-1] != "?" and len(kept) <= IDENTITY_CHARACTERS_MAX:
+            return kept, place.origin_key
+    found = identify(href)
+    return None if isinstance(found, Refused) else (found.identity, found.origin_key)
+
+
 def _place(prefix: str, href: str) -> _Place | Refused:
     """Read and remember the part of an href before its path."""
     scheme = href[: href.index(":")]

@@ -14,7 +14,9 @@ import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import compress, islice
+from typing import TypeVar, cast
 
 import msgspec
 from selectolax.lexbor import LexborNode
@@ -60,30 +62,44 @@ class Links(msgspec.Struct):
     """Links beyond the first 10,000."""
 
 
-def links_of(survey: Survey, url: str, encoding: str = "utf-8") -> Links:
+_T = TypeVar("_T")
+
+Wanted = Callable[[list[str]], Iterable[int]]
+"""Of the URLs of a page's links: the places of those whose words are wanted."""
+
+
+def links_of(survey: Survey, url: str, encoding: str = "utf-8", wanted: Wanted | None = None) -> Links:
     """Links of a page that came from the absolute `url` in `encoding` (WHATWG name), after `text.prepare`.
 
+    `wanted` is asked once whose words are read, which costs a third of the whole; the others have empty ones.
     Raises ValueError when `url` doesn't parse.
     """
     base = document_base(survey, url, encoding)
     raws, kinds, rels, nodes = _elements(survey)
     hrefs = base.join_all(raws)
+    links = Links(base.href)
     listed = [href is not None and href[:7] in _WEB for href in hrefs]
-    skipped = Counter(href[: href.index(":")] for href in hrefs if href and href[:7] not in _WEB)
-    cut = max(0, sum(listed) - LINKS_MAX)
-    kept = islice(compress(zip(raws, hrefs, kinds, rels, nodes, strict=True), listed), LINKS_MAX)
-    bounded = survey.elements > ELEMENTS_READ_MAX
-    links = Links(base.href, skipped=dict(skipped), unparsable=hrefs.count(None), cut=cut)
-    for raw, href, kind, rel, node in kept:
-        assert href is not None, "what is listed has parsed"
-        links.raws.append(raw)
-        links.urls.append(href)
-        links.anchors.append(
-            anchor_text(node, bounded=bounded) if kind == "a" and node is not None else _words(node, kind)
+    if not all(listed) or len(hrefs) > LINKS_MAX:
+        links.skipped = dict(
+            Counter(href[: href.index(":")] for href in hrefs if href and href[:7] not in _WEB)
         )
-        links.rels.append(rel)
-        links.kinds.append(kind)
+        links.unparsable = hrefs.count(None)
+        links.cut = max(0, sum(listed) - LINKS_MAX)
+        raws, hrefs = _listed(raws, listed), _listed(hrefs, listed)
+        kinds, rels, nodes = _listed(kinds, listed), _listed(rels, listed), _listed(nodes, listed)
+    links.raws, links.urls, links.kinds, links.rels = raws, cast("list[str]", hrefs), kinds, rels
+    bounded = survey.elements > ELEMENTS_READ_MAX
+    links.anchors = anchors = [""] * len(nodes)
+    for at in wanted(links.urls) if wanted is not None else range(len(nodes)):
+        node = nodes[at]
+        if node is not None:
+            anchors[at] = anchor_text(node, bounded=bounded) if node.tag_id == A else _words(node, kinds[at])
     return links
+
+
+def _listed(column: list[_T], listed: list[bool]) -> list[_T]:
+    """What is listed of a column, as far as links are."""
+    return list(islice(compress(column, listed), LINKS_MAX))
 
 
 def document_base(survey: Survey, url: str, encoding: str = "utf-8") -> Base:
@@ -141,10 +157,8 @@ def _kind_of_rel(tokens: list[str]) -> str:
     return "alternate" if "alternate" in tokens and "stylesheet" not in tokens else ""
 
 
-def _words(node: LexborNode | None, kind: str) -> str:
+def _words(node: LexborNode, kind: str) -> str:
     """What a link other than `a` is called."""
-    if node is None:
-        return ""
     return squeeze(node.attributes.get("alt" if kind == "area" else "title") or "", ANCHOR_CHARACTERS_MAX)
 
 

@@ -40,10 +40,15 @@ _USES = {
     **dict.fromkeys(LINKS, "links"),
     **{"meta": "metas", "base": "bases", "title": "titles", "html": "roots"},
 }
-_LIST_OF_ID = {create_tag(tag).tag_id: _LISTS.index(use) for tag, use in _USES.items()}
+_VOID_LINKS, _VOID_INLINE = len(_LISTS), len(_LISTS) + 1
+"""Uses of elements that stand on two lists: void ones among the links and the inline elements."""
+_USE_OF_ID = {
+    **{create_tag(tag).tag_id: _LISTS.index(use) for tag, use in _USES.items()},
+    **{create_tag(tag).tag_id: _VOID_LINKS for tag in LINKS if tag in VOID},
+    **{create_tag(tag).tag_id: _VOID_INLINE for tag in INLINE if tag in VOID},
+}
 _tag_id: Callable[[LexborNode], int] = attrgetter("tag_id")
 ROOT_IDS = _ids(("html", "head", "body"))
-VOID_IDS = _ids(VOID)
 ELEMENTS_READ_MAX = 5_000
 """A page with more elements has the words of its links read from their first nodes only."""
 ELEMENTS_UNWRAPPED_MAX = 50_000
@@ -53,7 +58,7 @@ A, AREA, LINK, IFRAME, IMG = (create_tag(tag).tag_id for tag in ("a", "area", "l
 
 
 class Survey:
-    """The elements of a page by use, each list in document order; each element is on one list at most."""
+    """The elements of a page by use, each list in document order. But for `voids` they have no element in common."""
 
     __slots__ = ("elements", "parser", *_LISTS)
 
@@ -61,6 +66,7 @@ class Survey:
     inline: list[LexborNode]
     hidden: list[LexborNode]
     voids: list[LexborNode]
+    """All that have no end tag, but for `metas` and `bases`."""
     metas: list[dict[str, str | None]]
     """Their attributes; a `meta` can't stand in SVG or MathML."""
     bases: list[LexborNode]
@@ -73,8 +79,18 @@ class Survey:
         self.parser = parser
         self.elements = len(nodes)
         lists: list[list[LexborNode]] = [[] for _ in _LISTS]
-        puts = [one.append for one in lists]
-        for i, node in zip(map(_LIST_OF_ID.get, map(_tag_id, nodes)), nodes, strict=True):
+        links, inline, _, voids = lists[:4]
+
+        def void_link(node: LexborNode) -> None:
+            links.append(node)
+            voids.append(node)
+
+        def void_inline(node: LexborNode) -> None:
+            inline.append(node)
+            voids.append(node)
+
+        puts = [*(one.append for one in lists), void_link, void_inline]
+        for i, node in zip(map(_USE_OF_ID.get, map(_tag_id, nodes)), nodes, strict=True):
             if i is not None:
                 puts[i](node)
         for name, one in zip(_LISTS, lists, strict=True):

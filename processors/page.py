@@ -16,7 +16,7 @@ from frontlog.processors.encoding import (
     media_type,
     parser_source,
 )
-from frontlog.processors.links import Links, links_of
+from frontlog.processors.links import Links, Wanted, links_of
 from frontlog.processors.markup import Survey, parse
 from frontlog.processors.quality import Quality, quality_of
 from frontlog.processors.resolve import Base
@@ -50,11 +50,18 @@ class Page(msgspec.Struct):
     """Bytes of the visible text in UTF-8 over bytes of the body."""
 
 
-def parse_page(body: bytes, url: str, content_type: str | None = None, *, token: str = "frontlog") -> Page:
+def parse_page(
+    body: bytes,
+    url: str,
+    content_type: str | None = None,
+    *,
+    token: str = "frontlog",
+    wanted: Wanted | None = None,
+) -> Page:
     """Read a decoded body that came from the absolute `url` (the last of its redirects).
 
-    `token` is the product token whose robots meta tags count beside `robots`. Raises ValueError when `url`
-    doesn't parse; nothing about the body raises.
+    `token` is the product token whose robots meta tags count beside `robots`; `wanted` says whose links' words are
+    read (all, if it is None). Raises ValueError when `url` doesn't parse; nothing about the body raises.
     """
     kind = media_type(content_type)
     html = kind in HTML_TYPES
@@ -70,7 +77,7 @@ def parse_page(body: bytes, url: str, content_type: str | None = None, *, token:
     quality = quality_of(survey, source, repaired=repaired)
     title, language, directives = title_of(survey), _language(survey), robots_directives(survey, token)
     prepare(survey, source)
-    links = links_of(survey, url, decision.name)
+    links = links_of(survey, url, decision.name, wanted)
     text = visible_text(survey)
     data = text.encode()
     return Page(

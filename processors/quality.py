@@ -12,7 +12,7 @@ lexbor reports no parse errors, so a page can be wrong in other ways and count a
 import re
 from typing import Literal
 
-from frontlog.processors.markup import VOID_IDS, Survey
+from frontlog.processors.markup import Survey
 
 Quality = Literal["clean", "repaired", "partial"]
 
@@ -51,9 +51,6 @@ def _stops_early(text: str) -> bool:
 def _has_stray_end_tags(survey: Survey, text: str) -> bool:
     """Whether there are more end tags than elements that they could end."""
     surplus = text.count("</") - survey.elements + len(survey.voids) + len(survey.metas) + len(survey.bases)
-    if surplus + len(survey.links) <= 0:
-        return False
-    surplus += sum(node.tag_id in VOID_IDS for node in (*survey.links, *survey.inline))
     if surplus > 0:
         # Scripts, comments and templates have end tags that are no elements of the tree.
         surplus -= sum(node.text().count("</") for node in survey.hidden)

@@ -20,6 +20,7 @@ Beyond the specification, for authors whose wish is plain: `;` and spaces separa
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import msgspec
 from selectolax.lexbor import SelectolaxError
@@ -36,6 +37,7 @@ DIRECTIVES_MAX = 100
 DIRECTIVE_CHARACTERS_MAX = 100
 VALUE_CHARACTERS_MAX = 16_384
 """What is read of one header, or of all meta elements of a page together."""
+ANSWERS_KEPT_MAX = 256
 DATE_PARTS_MAX = 3
 """Parts between commas that a date may span."""
 
@@ -78,11 +80,19 @@ class RobotsMeta(msgspec.Struct, frozen=True):
 def directives_of(page_directives: Iterable[str], headers: Iterable[str], token: str) -> RobotsMeta:
     """Put together what a page (`Page.robots_meta`) and its X-Robots-Tag values say to a product token.
 
-    Never raises; beyond 100 directives nothing is read.
+    Never raises; beyond 100 directives nothing is read. Pages of a site say the same again and again: the last answers
+    are kept.
     """
-    found: dict[str, int] = {}
     # Page.robots_meta was split at commas, dates too: joined again nothing is lost.
-    values = [(", ".join(page_directives), False), *((value, True) for value in headers)]
+    return _directives_of(", ".join(page_directives)[:VALUE_CHARACTERS_MAX], tuple(headers), token)
+
+
+@lru_cache(maxsize=ANSWERS_KEPT_MAX)
+def _directives_of(said: str, headers: tuple[str, ...], token: str) -> RobotsMeta:
+    if not said and not headers:
+        return RobotsMeta()
+    found: dict[str, int] = {}
+    values = [(said, False), *((value, True) for value in headers)]
     for value, with_agents in values:
         for directive, at_ms in _directives(value[:VALUE_CHARACTERS_MAX].lower(), token.lower(), with_agents):
             if len(found) < DIRECTIVES_MAX:

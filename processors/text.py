@@ -55,7 +55,8 @@ def visible_text(survey: Survey) -> str:
             node.unwrap(True)
         _merge(survey)
     body = survey.parser.body
-    return "" if body is None else normalize_text(body.text(separator=" ", skip_empty=True))
+    # Stripped text by text, few white space is left to normalize.
+    return "" if body is None else normalize_text(body.text(separator=" ", strip=True, skip_empty=True))
 
 
 def normalize_text(text: str) -> str:
@@ -95,14 +96,15 @@ def anchor_text(node: LexborNode, *, bounded: bool = False) -> str:
         text = " ".join(part.text_content or "" for part in inside if part.is_text_node)
     else:
         text = node.text(separator=" ", skip_empty=True)
-    if len(text) > 4 * ANCHOR_CHARACTERS_MAX:
-        return squeeze(text, ANCHOR_CHARACTERS_MAX)
-    words = text.split()
-    if not words:
-        inside = islice(node.traverse(), ANCHOR_NODES_MAX)
-        alts = [image.attributes.get("alt") or "" for image in inside if image.tag_id == IMG]
-        return squeeze(" ".join(alts), ANCHOR_CHARACTERS_MAX)
-    return " ".join(words)[:ANCHOR_CHARACTERS_MAX].rstrip()
+    if len(text) > ANCHOR_CHARACTERS_MAX:
+        words = squeeze(text, ANCHOR_CHARACTERS_MAX)
+    else:
+        words = " ".join(text.split())
+    if words or len(text) > 4 * ANCHOR_CHARACTERS_MAX:
+        return words
+    inside = islice(node.traverse(), ANCHOR_NODES_MAX)
+    alts = [image.attributes.get("alt") or "" for image in inside if image.tag_id == IMG]
+    return squeeze(" ".join(alts), ANCHOR_CHARACTERS_MAX)
 
 
 def squeeze(words: str, characters_max: int) -> str:
@@ -119,13 +121,13 @@ def _merge(survey: Survey) -> None:
 
 
 def _has_empty_comment(source: bytes | str) -> bool:
-    """Whether a page has `<!-- -->` or `<!---->`. A loop over short searches: a pattern takes five times as long."""
+    """Whether a page has `<!-- -->` or `<!---->`. A search for `!` alone, which is rare, takes a fifth of one for `<!--`."""
     text = source if isinstance(source, str) else source.decode("latin-1")
-    at = text.find("<!--")
+    at = text.find("!", 1)
     while at >= 0:
-        if text.startswith(("-->", " -->"), at + 4):
+        if text[at - 1 : at + 3] == "<!--" and text.startswith(("-->", " -->"), at + 3):
             return True
-        at = text.find("<!--", at + 4)
+        at = text.find("!", at + 1)
     return False
 
 

@@ -84,6 +84,7 @@ def test_directives_are_bounded() -> None:
             "<html><body><script>'</b>'</script><!-- </b> --><template><b></b></template></body></html>",
             "clean",
         ),
+        ("a<wbr>b<wbr>c</i></i></i></i>", "repaired"),
         ("<p>a\0</p>", "repaired"),
         (b"<p>\xff</p>", "repaired"),
         ("<html><body><p>a</p>", "partial"),
