@@ -68,6 +68,7 @@ chaos: .venv/dev.stamp ## workers on Kafka under kills, stops, crashes and a bro
 
 test: .venv/dev.stamp ## run the tests; ARGS='-k foo' picks some
 	@PYTHONPATH=tests $(BIN)/python -m support.broker --jars || true
+	@PYTHONPATH=tests $(BIN)/python -m support.registry --jars || true
 	@export PYTHONHASHSEED=$${PYTHONHASHSEED:-$$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}; \
 	export PYTEST_XDIST_AUTO_NUM_WORKERS=$${PYTEST_XDIST_AUTO_NUM_WORKERS:-$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))}; \
 	echo "PYTHONHASHSEED=$$PYTHONHASHSEED"; \

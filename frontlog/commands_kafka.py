@@ -10,13 +10,14 @@ from frontlog import machinery
 from frontlog.cli_base import KAFKA, json_flag, print_json, print_lines
 from frontlog.commands_crawl import given_settings, setting_options
 from frontlog.commands_look import teller
-from frontlog.config import load
+from frontlog.config import load, value_of
 from frontlog.errors import NO, ConfigError
 from frontlog.replay.shapes import Copied
 from frontlog.streams.summary import Finding
 from frontlog.wording import duration, many
 
 PARTITIONS = 64
+REGISTRY = "schema_registry.url"
 _crawl = click.argument("crawl", metavar="kafka://SERVERS/NAME")
 _replication = click.option(
     "--replication", metavar="R", type=click.IntRange(1, 10), default=1, show_default=True,
@@ -36,17 +37,34 @@ def topics() -> None:
     help="Partitions of the frontier, for good: more than there will ever be workers.",
 )  # fmt: skip
 @_replication
-def topics_create(crawl: str, partitions: int, replication: int) -> None:
+@click.option(
+    "--schema-registry", "registry", metavar="URL", default=None,
+    help="Register the schemas of crawl.fetched and crawl.removed there; workers need schema_registry.url then.",
+)  # fmt: skip
+@click.option(
+    "--config", "path", metavar="FILE", type=click.Path(path_type=Path), default=None,
+    help="Configuration in TOML, for its schema_registry.url. [default: none]",
+)  # fmt: skip
+def topics_create(
+    crawl: str, partitions: int, replication: int, registry: str | None, path: Path | None
+) -> None:
     """Make the topics that are missing.
 
     Decisions are kept without limit and never compacted. Topics that exist are left as they are; when one is not
     what it must be, nothing is made. The name goes before each topic: NAME.discoveries, NAME.crawl.fetched.
+
+    With a schema registry the schemas of what others consume are registered, each under TOPIC-value, with the
+    compatibility BACKWARD_TRANSITIVE where the subject has none. Run it again after an upgrade.
     """
+    config = load(path, {} if registry is None else {REGISTRY: registry})
     made = machinery.topics_create(crawl, partitions, replication)
     if made:
         click.echo(f"{crawl}: made {', '.join(made)}.")
     else:
         click.echo(f"{crawl}: all topics are there.")
+    if url := value_of(config, REGISTRY):
+        for subject, number in machinery.register_schemas(crawl, url).items():
+            click.echo(f"schema registry: {subject} has the id {number}.")
 
 
 @topics.command("check")

@@ -171,6 +171,15 @@ def topics_create(crawl: str, partitions: int, replication: int) -> list[str]:
     return job(parse(crawl), partitions, replication=replication)
 
 
+def register_schemas(crawl: str, url: str) -> dict[str, int]:
+    """Register the schemas of a crawl's outputs at a schema registry; ids by subject."""
+    with _kafka():
+        from frontlog.streams.kafka_places import parse
+        from frontlog.streams.schema_registry import register as job
+
+    return job(url, parse(crawl))
+
+
 def topics_check(crawl: str) -> tuple[dict[str, int], list[str]]:
     """The topics of a crawl on Kafka with their partitions, and what is wrong with them."""
     with _kafka():

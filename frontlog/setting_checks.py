@@ -54,6 +54,13 @@ def check_info_url(value: str) -> str:
     return "give an absolute http or https URL without spaces, parentheses and semicolons"
 
 
+def check_registry_url(value: str) -> str:
+    """Where a schema registry answers; a user and a password may stand in it."""
+    if not value or (is_web_url(value) and not set("?#") & set(value)):
+        return ""
+    return "give an absolute http or https URL without a query"
+
+
 def check_contact(value: str) -> str:
     """A mail address or a page with one."""
     if not value or is_mail(value) or not check_info_url(value):

@@ -304,6 +304,13 @@ _ROWS = (
         0,
         365 * DAY_MS,
     ),
+    Row(
+        "schema_registry.url",
+        "On Kafka: a schema registry with Confluent's interface, such as `http://registry:8080/apis/ccompat/v7`; "
+        "crawl.fetched and crawl.removed have Confluent's framing then, in place of single-object encoding. "
+        "`https://USER:PASSWORD@HOST` signs in.",
+        check=checks.check_registry_url,
+    ),
 )
 
 

@@ -8,6 +8,8 @@ as empty records and deleted again.
 The tables are not copied but folded from the copy, batch by batch against the chain and the digests of the log, and
 their head is compared with that of the source: that is the proof.
 
+Outputs that a schema registry was used for lie in a folder in our own encoding again: their headers name the schema.
+
 The archive stays where it is. Nothing may write to the source meanwhile: a folder is locked, and of a crawl on Kafka
 nobody may be a member of its group.
 """
@@ -36,6 +38,7 @@ from frontlog.streams.kafka_log import KafkaLog
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl, ShardLog
 from frontlog.streams.kafka_topics import create, members, need
 from frontlog.streams.records import Record
+from frontlog.streams.schema_registry import OUTPUTS, single_object
 from frontlog.streams.topics import (
     CONTENT_PARTITIONS,
     OUTBOX,
@@ -214,7 +217,8 @@ def _shard_from_kafka(shard: Shard, log: ShardLog, store: Store, teller: _Teller
                 )
             in_write(store, partial(_skip, embedded, topic, shard.partition, first))
         for records in log.batches(topic, shard.partition, first):
-            in_write(store, partial(_keep, embedded, topic, shard.partition, records))
+            kept = [single_object(record) for record in records] if topic in OUTPUTS else records
+            in_write(store, partial(_keep, embedded, topic, shard.partition, kept))
             teller.add(len(records))
 
 

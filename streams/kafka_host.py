@@ -36,6 +36,7 @@ from frontlog.streams.kafka_shard import Ground
 from frontlog.streams.kafka_standby import Standbys
 from frontlog.streams.kafka_topics import check, need
 from frontlog.streams.options import Config
+from frontlog.streams.schema_registry import frames
 from frontlog.streams.slots import Slots
 from frontlog.streams.topics import Role
 
@@ -67,9 +68,11 @@ class KafkaHost:
         self.standbys: Standbys | None = None
         self.fetches: set[asyncio.Task[None]] = set()
         owner = process_name(self.clock.now_ms())
+        registry = config.options.schema_registry.url
         self.ground = Ground(
             crawl, self.log, self.partitions, {topic: one.topic_id for topic, one in there.items()},
             folder / STATE_FOLDER, self.clock, owner, config.settings, ThreadPoolExecutor(WAITERS, "kafka"),
+            frames(registry, crawl) if registry else {},
         )  # fmt: skip
         self.archive = ArchiveWriter(
             make_archive(folder / ARCHIVE_FOLDER, config, self.clock, crawl=crawl.name)

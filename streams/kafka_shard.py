@@ -24,17 +24,18 @@ since it waits for the broker, and the store's transaction stays open meanwhile:
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from msgspec.structs import replace
 
-from frontlog.avro.codec import FRAME_BYTES, MARKER, decode
+from frontlog.avro.codec import FRAME_BYTES, MARKER, body_of, decode
 from frontlog.avro.enums import Topic
 from frontlog.avro.errors import Corrupt, MapFull, Retriable
 from frontlog.processors.context import Context
@@ -53,6 +54,7 @@ from frontlog.streams.kafka_inputs import KafkaBatch, KafkaInputs
 from frontlog.streams.kafka_log import KafkaLog, fenced_producer, send
 from frontlog.streams.kafka_places import KafkaCrawl, ShardLog, transactional_id
 from frontlog.streams.records import NewRecord
+from frontlog.streams.schema_registry import OUTPUTS, SCHEMA_HEADER
 from frontlog.streams.shard import check_head, take_over
 from frontlog.streams.topics import (
     CONTENT_PARTITIONS,
@@ -67,13 +69,12 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 OPEN_FILE = "open"
 """Stands in the folder of a store that is in use, and names the boot of the machine."""
 TOPICS_KEY = b"topics"
-CONSUMED = frozenset({Topic.FETCHED.value, Topic.REMOVED.value})
-"""What others consume."""
+CONSUMED = frozenset(topic.value for topic in OUTPUTS)
 
 
 class Ground(NamedTuple):
     """What all shards of a worker share. `topic_ids`: the topics' ids as they were at the start of the worker; `pool`: the
-    threads that wait for Kafka."""
+    threads that wait for Kafka; `frames`: what outputs begin with in place of our frame, with a schema registry."""
 
     crawl: KafkaCrawl
     log: KafkaLog
@@ -84,17 +85,19 @@ class Ground(NamedTuple):
     owner: str
     settings: Settings
     pool: Executor
+    frames: Mapping[bytes, bytes] = MappingProxyType({})
 
 
-def with_headers(record: NewRecord) -> NewRecord:
-    """An output with what a consumer may want before it decodes: docs/consume.md."""
+def for_others(record: NewRecord, frames: Mapping[bytes, bytes]) -> NewRecord:
+    """An output with what a consumer may want before it decodes, in the framing that was chosen: docs/consume.md."""
     event = decode(record.value)
     headers = (
         ("event_id", getattr(event, "event_id", "").encode()),
         ("type", type(event).__name__.encode()),
-        ("schema", record.value[len(MARKER) : FRAME_BYTES].hex().encode()),
+        (SCHEMA_HEADER, record.value[len(MARKER) : FRAME_BYTES].hex().encode()),
     )
-    return record._replace(headers=headers)
+    frame = frames.get(record.value[:FRAME_BYTES], record.value[:FRAME_BYTES])
+    return record._replace(value=frame + body_of(record.value), headers=headers)
 
 
 def open_store(folder: Path) -> LmdbStore:
@@ -283,7 +286,7 @@ class KafkaShard:
     def _target(self, topic: str, record: NewRecord) -> tuple[str, int, NewRecord]:
         """Where a record goes: its place in Kafka, or for an input of another shard, that one's."""
         if topic != OUTBOX:
-            new = with_headers(record) if topic in CONSUMED else record
+            new = for_others(record, self.ground.frames) if topic in CONSUMED else record
             return self.ground.log.full_name(topic), self.log.place(topic, self.partition), new
         target, _, number = dict(record.headers)["to"].decode().rpartition("/")
         # A partition that there is none of: the first passes it on, or rejects it.

@@ -86,6 +86,12 @@ class Crawl(msgspec.Struct, frozen=True):
     patience_ms: int = 120_000
 
 
+class SchemaRegistry(msgspec.Struct, frozen=True):
+    """Where the schemas of a crawl's outputs on Kafka are registered; nowhere by default."""
+
+    url: str = ""
+
+
 class Options(msgspec.Struct, frozen=True):
     """Everything that one process reads and no decision depends on."""
 
@@ -96,6 +102,7 @@ class Options(msgspec.Struct, frozen=True):
     log: Log = Log()
     archive: Archive = Archive()
     crawl: Crawl = Crawl()
+    schema_registry: SchemaRegistry = SchemaRegistry()
 
 
 class Config(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ def test_what_the_page_shows_works(kafka: Broker, tmp_path: Path) -> None:
     text = (
         (ROOT / "docs" / "consume.md").read_text(encoding="utf-8").replace("127.0.0.1:9092", kafka.bootstrap)
     )
-    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    first, second, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     bounded = first.replace("while True:", f"for _ in range({len(wanted)}):").replace("poll(1.0)", "poll(30)")
     code = bounded + second.replace('"avro/', f'"{ROOT}/avro/') + "print(fetched['url'])\nconsumer.close()\n"
     done = subprocess.run(

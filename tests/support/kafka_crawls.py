@@ -16,8 +16,8 @@ QUIET_CHECKS = 8
 ALL: list[ShardKey] = [*((Role.FRONTIER, n) for n in range(PARTITIONS)), (Role.CONTENT, 0)]
 
 
-def host_of(crawl: KafkaCrawl, folder: Path, failures: list[BaseException]) -> KafkaHost:
-    return KafkaHost(crawl, folder, config(), failed=failures.append)
+def host_of(crawl: KafkaCrawl, folder: Path, failures: list[BaseException], **more: object) -> KafkaHost:
+    return KafkaHost(crawl, folder, config(**more), failed=failures.append)
 
 
 async def until(
@@ -38,9 +38,9 @@ async def seed(host: KafkaHost, urls: list[str]) -> None:
     polling.cancel()
 
 
-async def crawl_all(crawl: KafkaCrawl, folder: Path, urls: list[str], pages: int) -> None:
+async def crawl_all(crawl: KafkaCrawl, folder: Path, urls: list[str], pages: int, **more: object) -> None:
     failures: list[BaseException] = []
-    host = host_of(crawl, folder, failures)
+    host = host_of(crawl, folder, failures, **more)
     await host.start()
     host.assign(ALL, [])
     await until(host, failures, host.ready)
