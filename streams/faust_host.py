@@ -27,7 +27,9 @@ from frontlog.avro.enums import INPUT_TOPICS, Topic
 from frontlog.avro.errors import ConfigError, Retriable
 from frontlog.state.store import Store
 from frontlog.streams.kafka_host import KafkaHost, ShardKey
+from frontlog.streams.kafka_metrics import values_of
 from frontlog.streams.kafka_places import KafkaCrawl, partitions_of
+from frontlog.streams.metrics import CONTENT_TYPE, Exposition
 from frontlog.streams.topics import Role
 
 TOGETHER: dict[Role, tuple[Topic, tuple[Topic, ...]]] = {
@@ -274,6 +276,12 @@ def make_app(
         return view.json(made.status())
 
     loose.page("/status", name="status")(status)
+    exposition = Exposition(lambda: values_of(host))
+
+    async def metrics(view: Any, _request: Any) -> Any:
+        return view.bytes(exposition.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    loose.page("/metrics", name="metrics")(metrics)
     return made
 
 

@@ -39,6 +39,11 @@ class KafkaEmitter:
         self._under_way = 0
         self._bytes = 0
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that the broker has not acknowledged."""
+        return self._bytes
+
     async def run(self) -> None:
         """Take in the broker's answers."""
         while True:

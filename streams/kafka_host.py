@@ -11,6 +11,7 @@ rebalance: results go to the partition that gave the lease, whoever owns it by t
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,6 +36,7 @@ from frontlog.streams.kafka_runner import KafkaRunner
 from frontlog.streams.kafka_shard import Ground
 from frontlog.streams.kafka_standby import Standbys
 from frontlog.streams.kafka_topics import check, need
+from frontlog.streams.metrics import Tally
 from frontlog.streams.options import Config
 from frontlog.streams.schema_registry import frames
 from frontlog.streams.slots import Slots
@@ -78,12 +80,15 @@ class KafkaHost:
             make_archive(folder / ARCHIVE_FOLDER, config, self.clock, crawl=crawl.name)
         )
         self.pages = 0
+        self.tally = Tally()
         self._closing = False
         self._failed = failed
         self._failure: BaseException | None = None
         self._rules = make_rules(config, owner=owner, partitions=self.partitions)
-        self._parsers = ParserPool(config.options.parse.worker_count(), config.options.parse.timeout_ms)
+        self.parsers = ParserPool(config.options.parse.worker_count(), config.options.parse.timeout_ms)
         self._pipeline: Pipeline | None = None
+        self._emitter: KafkaEmitter | None = None
+        self._by_host: Counter[str] = Counter()
         self._transport: Transport | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -93,12 +98,12 @@ class KafkaHost:
             return
         self.archive.archive.recover()
         self.archive.start()
-        await self._parsers.start()
-        emitter = KafkaEmitter(self.log, f"{self.crawl.prefix}fetch", self.clock)
+        await self.parsers.start()
+        self._emitter = emitter = KafkaEmitter(self.log, f"{self.crawl.prefix}fetch", self.clock)
         self._transport = Transport()
         self._pipeline = Pipeline(
             self._rules, self.clock.now_ms, self._transport, Resolver(self.config.options.fetch.resolve),
-            self.archive, self._parsers, emitter,
+            self.archive, self.parsers, emitter,
         )  # fmt: skip
         self._keep(emitter.run())
         self._keep(self._watch())
@@ -133,7 +138,7 @@ class KafkaHost:
         for role, partition in sorted(actives):
             self.runners[role, partition] = KafkaRunner(
                 self.ground, role, partition, self.slots, commit_delay_ms=self.config.options.log.commit_delay_ms,
-                share=share, hand_out=self._begin, failed=self.fail,
+                share=share, hand_out=self._begin, failed=self.fail, tally=self.tally,
             )  # fmt: skip
         self.standbys = Standbys(self.ground, sorted(set(standbys) - set(actives)), failed=self.fail)
         self.standbys.start()
@@ -178,13 +183,25 @@ class KafkaHost:
 
     async def _one(self, lease: Lease) -> None:
         assert self._pipeline is not None
+        self._by_host[lease.host] += 1
+        self.tally.most("frontlog_host_connections_max", self._by_host[lease.host])
         try:
             result = await self._pipeline.carry_out(lease)
             self.pages += bool(result.status)
+            self.tally.add(
+                "frontlog_results_total", (f"{result.status // 100}xx" if result.status else "failed",)
+            )
         except Exception as exc:
             self.fail(exc)
         finally:
             self.slots.give_back()
+            self._by_host[lease.host] -= 1
+            if not self._by_host[lease.host]:
+                del self._by_host[lease.host]
+
+    def emitted_bytes(self) -> int:
+        """Bytes of fetches' events that the broker has not acknowledged."""
+        return self._emitter.waiting_bytes if self._emitter is not None else 0
 
     async def _watch(self) -> None:
         """Hold the topics against what they were at the start, again and again."""
@@ -221,7 +238,7 @@ class KafkaHost:
             task.cancel()
         if self._transport is not None:
             await self._transport.close()
-            await self._parsers.close()
+            await self.parsers.close()
             await asyncio.get_running_loop().run_in_executor(None, self.archive.close)
         with contextlib.suppress(Exception):
             self.log.close()

@@ -113,6 +113,16 @@ class KafkaInputs:
         """Inputs that wait."""
         return sum(len(one.records) for one in self._waiting.values())
 
+    def lags(self, positions: Mapping[str, int]) -> dict[str, int]:
+        """By topic how many offsets lie between what was decided and the end that the broker named last; asks nobody."""
+        found: dict[str, int] = {}
+        for topic, name in self._names.items():
+            where = TopicPartition(name, self._partition)
+            _, end = self._consumer.get_watermark_offsets(where, cached=True)
+            if end >= 0:  # it has named one
+                found[topic] = max(0, end - positions.get(topic, 0))
+        return found
+
     def bounds(self, topic: str) -> tuple[int, int]:
         """(first, next) of what is here; (0, 0) of a topic that is no input of this shard."""
         one = self._waiting.get(topic)

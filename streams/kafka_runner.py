@@ -13,6 +13,7 @@ from frontlog.processors.leased import Lease
 from frontlog.state import head as heads
 from frontlog.streams.batching import Done
 from frontlog.streams.kafka_shard import Ground, KafkaShard
+from frontlog.streams.metrics import Tally
 from frontlog.streams.slots import Slots
 from frontlog.streams.topics import Role
 
@@ -37,6 +38,7 @@ class KafkaRunner:
         share: int,
         hand_out: Callable[[list[Lease]], None],
         failed: Callable[[BaseException], None],
+        tally: Tally,
     ) -> None:
         self.shard = KafkaShard(ground, role, partition)
         self.name = self.shard.name
@@ -48,6 +50,7 @@ class KafkaRunner:
         self._share = share
         self._hand_out = hand_out
         self._failed = failed
+        self._tally = tally
         self._stopping = False
         self._more = True
         self._task = asyncio.create_task(self._run(), name=self.name)
@@ -111,6 +114,8 @@ class KafkaRunner:
         self.batches += done.head is not None
         self.decided += len(done.decisions)
         self.rejects += done.rejects
+        if done.head is not None:
+            self._tally.batch(self.name, done.decisions, done.rejects)
         for event in done.decisions:
             if (
                 isinstance(event, Transition)

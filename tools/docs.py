@@ -154,10 +154,22 @@ def cli() -> str:
     return "\n".join(parts)
 
 
+def metrics() -> str:
+    from frontlog.streams.metrics import CATALOGUE
+
+    rows = [(code(row.name), ", ".join(map(code, row.labels)), row.doc) for row in CATALOGUE]
+    intro = (
+        "What `frontlog worker --web HOST:PORT` tells Prometheus on /metrics, beside the `process_` and `python_` metrics "
+        "of its client. Counters begin with the process.\n"
+    )
+    return f"# Metrics\n\n{intro}\n{table(['metric', 'labels', 'meaning'], rows)}"
+
+
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "cli.md": ("frontlog/cli.py", cli),
     "errors.md": ("avro/errors.py", errors),
     "events.md": ("avro/*.avsc", events),
+    "metrics.md": ("streams/metrics.py", metrics),
     "reasons.md": ("avro/enums.py", reasons),
     "settings.md": ("frontlog/settings_catalogue.py", settings),
     "states.md": ("processors/urls.py", states),

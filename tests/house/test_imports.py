@@ -21,6 +21,7 @@ ONLY_IN = {
     "click": ("frontlog",),
     "faust": ("frontlog.streams",),
     "confluent_kafka": ("frontlog.streams",),
+    "prometheus_client": ("frontlog.streams.metrics",),
 }
 
 

@@ -13,9 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from frontlog.streams.kafka_places import KafkaCrawl
 from frontlog.streams.kafka_topics import create, members
+from frontlog.streams.metrics import ROWS
 from support.broker import Broker, free_ports
 from support.crawls import assert_polite, here, until
 from support.site import Site, fill
@@ -87,6 +89,18 @@ def shards(port: int) -> dict[str, dict[str, object]]:
         return {}
 
 
+def metrics(port: int) -> dict[str, dict[tuple[str, ...], float]]:
+    """What /metrics tells, as Prometheus' own parser reads it: sample → values of its labels → value."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        text = answer.read().decode()
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
 def test_a_worker_that_stops_hands_over_at_once(kafka: Broker, tmp_path: Path, site: Site) -> None:
     crawl = KafkaCrawl(kafka.bootstrap, "handed")
     create(crawl, PARTITIONS)
@@ -98,6 +112,12 @@ def test_a_worker_that_stops_hands_over_at_once(kafka: Broker, tmp_path: Path, s
         until(lambda: len(shards(port)) == PARTITIONS + 1)
         owned = sorted(name for name, shard in shards(port).items() if not shard["standby"])
         assert owned == sorted(two.owns.split(", "))
+        told = metrics(port)
+        assert {name for name in told if name.startswith("frontlog_")} <= ROWS.keys()
+        assert [shard for (shard,), own in told["frontlog_shard_owned"].items() if own] == owned
+        assert told["frontlog_batches_total"].keys() == {(shard,) for shard in owned}
+        assert told["frontlog_input_lag"]["content-0", "candidates"] == 0
+        assert told["frontlog_fetch_slots_used"][()] == 0 and told["process_cpu_seconds_total"][()] > 0
         one.send(signal.SIGTERM)
         began = time.monotonic()
         until(lambda: len(two.owns.split(", ")) == PARTITIONS + 1)
