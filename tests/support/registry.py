@@ -3,17 +3,19 @@
     python -m support.registry --jars      brings the archive, so that no test waits for it
 
 It needs a JDK (17 or newer) and, the first time, Maven; what it brought stays in the user's cache. It listens on loopback,
-on ports of its own, keeps schemas in memory, and is ended by the id of its process.
+on ports of its own, and is ended by the id of its process.
 """
 
 import contextlib
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.broker import MAVEN_S_MAX, START_S_MAX, Unavailable, free_ports
@@ -63,10 +65,11 @@ def _collect(folder: Path) -> None:
 
 
 class Registry:
-    """One registry. `url` is what clients are told."""
+    """One registry. `url` is what clients are told; `environment` says where it keeps schemas, in memory by default."""
 
-    def __init__(self, app: Path, folder: Path) -> None:
+    def __init__(self, app: Path, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self._app = app
+        self._environment = dict(environment or {})
         self._log = folder / "registry.log"
         self._port, self._management = free_ports(2)
         self.url = f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
@@ -83,8 +86,9 @@ class Registry:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env=os.environ | self._environment,
+            )  # fmt: skip
         return self
 
     def wait(self) -> "Registry":
