@@ -58,7 +58,8 @@ class Chaos:
         self.workers: dict[str, Worker] = {}
         self.folders: list[Path] = []
         self.story: list[str] = []
-        self.ends: list[tuple[str, int]] = []
+        self.ends: list[tuple[str, int, str]] = []
+        """Which worker ended, with which code, and what it said last."""
         self._crashing: set[str] = set()
 
     def start(self, name: str, *, crash: bool = False) -> None:
@@ -73,7 +74,8 @@ class Chaos:
         """Start again what has ended."""
         for name, worker in list(self.workers.items()):
             if worker.code is not None:
-                self.ends.append((name, worker.code))
+                said = worker.errors.splitlines()
+                self.ends.append((name, worker.code, said[-1][:300] if said else ""))
                 self.start(name, crash=name in self._crashing)
 
     def rest(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
