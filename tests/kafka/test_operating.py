@@ -1,12 +1,14 @@
 """What an operator does with Kafka's own tools, and what comes of it: the acts of docs/operating.md with the real tools.
 
-kcat is tried where it is installed. Not verified: quotas, whose effect is the broker's.
+kcat is tried where it is installed.
 """
 
 import json
+import random
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,6 +32,7 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 DELETE = "org.apache.kafka.tools.DeleteRecordsCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TOPIC = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
 PARTITIONS = 2
 
 
@@ -112,6 +115,22 @@ def test_json_on_control_is_an_act_that_survives(desk: Desk) -> None:
                 input='{"cmd":"resume","target":{"partition":1}}', text=True, check=True, timeout=30,
             )  # fmt: skip
             until(lambda: desk.pauses(1)[-1] is False)
+            newest = [
+                "kcat",
+                "-C",
+                "-b",
+                desk.broker.bootstrap,
+                "-t",
+                f"{desk.crawl.name}.ownership",
+                "-p",
+                "1",
+                "-o",
+                "-20",
+            ]
+            found = subprocess.run(
+                [*newest, "-e", "-X", "isolation.level=read_committed"], capture_output=True, check=True, timeout=30
+            )  # fmt: skip
+            assert found.stdout.startswith(b"\xc3\x01")
 
 
 def ended(worker: Worker) -> None:
@@ -132,7 +151,11 @@ def test_positions_are_shown_and_never_read_back(desk: Desk) -> None:
         assert here("seed", site.url(), "-C", str(desk.crawl)).exit_code == 0
         until(lambda: len(site.paths()) == 6)
         until(lambda: lags(desk).get(f"{desk.crawl.name}.fetch-results", 9) <= 1)
-        assert f"{desk.crawl.name}.frontier-0" in desk.tool(TRANSACTIONS, "list")
+        owner = f"{desk.crawl.name}.frontier-0"
+        assert owner in desk.tool(TRANSACTIONS, "list")
+        assert "Empty" in (shown := desk.tool(TRANSACTIONS, "describe", "--transactional-id", owner)) or (
+            "CompleteCommit" in shown
+        )
         refused = desk.broker.tool(GROUPS, "--bootstrap-server", desk.broker.bootstrap, *reset(group))
         assert "inactive" in refused.stdout + refused.stderr
         ended(worker)
@@ -210,3 +233,25 @@ def test_decisions_that_were_deleted_are_missed_by_who_must_fold_them(desk: Desk
     with desk.worker() as worker:
         assert worker.wait() == 4
         assert "ownership holds offsets from 2" in worker.errors
+
+
+def test_a_quota_slows_one_part_and_loses_nothing(desk: Desk) -> None:
+    """Ten seconds' worth passes at once; what is behind it waits until the rate, over ten seconds, is below the quota."""
+    batches, rate = 15, 40_000
+    client = ("--entity-type", "clients", "--entity-name", f"{desk.crawl.name}.inputs")
+    with desk.worker() as worker:
+        until(owned(worker))
+        desk.tool(CONFIGS, "--alter", "--add-config", f"consumer_byte_rate={rate}", *client)
+        for _ in range(batches):
+            junk(desk, [random.randbytes(1_000) for _ in range(40)])
+        time.sleep(2)
+        assert len(rejects(desk)) < batches * 40
+        desk.tool(CONFIGS, "--alter", "--delete-config", "consumer_byte_rate", *client)
+        until(lambda: len(rejects(desk)) == batches * 40, seconds=60)
+        ended(worker)
+
+
+def junk(desk: Desk, values: list[bytes]) -> None:
+    with desk.log.begin() as txn:
+        txn.append(Topic.DISCOVERIES, 0, [NewRecord(1_790_000_000_000, b"", value) for value in values])
+        txn.commit()

@@ -20,7 +20,8 @@ _PLACES = (
 @cache
 def load() -> Any:
     """The file, its anchors resolved."""
-    return YAML(typ="safe", pure=True).load(FILE)
+    reader: Any = YAML(typ="safe", pure=True)
+    return reader.load(FILE)
 
 
 def moved(text: str, places: Mapping[str, str]) -> str:
