@@ -133,9 +133,8 @@ def identify(href: str, rules: OriginRules = CONSERVATIVE) -> Identity | Refused
 def known_as(href: str) -> tuple[str, str] | None:
     """(identity, origin_key) that `identify` gives, for half of its price; None: refused."""
     place = _places.get(href[: href.find("/", 8)])
-    if isinstance(place, _Place) and place.plain and "%" not in href:
-        at = href.find("#")
-        kept = href if at < 0 else href[:at]
+    if place is not None and place.plain and "%" not in href:
+        kept = href.partition("#")[0] if "#" in href else href
         if kept[-1] != "?" and len(kept) <= IDENTITY_CHARACTERS_MAX:
             return kept, place.origin_key
     found = identify(href)

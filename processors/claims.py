@@ -162,7 +162,7 @@ class _Turn:
             merged=no.merge,
         )  # fmt: skip
         out = (
-            outputs.removed(self.ctx, origin.origin_key, url, no.reason, no.detail, no.version)
+            outputs.removed(self.view, self.ctx, origin.origin_key, url, no.reason, no.detail, no.version)
             if outputs.may_be_out(url, url.fence)
             else []
         )

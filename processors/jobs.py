@@ -174,7 +174,9 @@ def _judge(view: Tables, ctx: Context, origin: OriginRow, row: UrlRow) -> Decide
             policy_version=verdict.version,
             merged=verdict.merge,
         )
-        out = outputs.removed(ctx, origin.origin_key, row, verdict.reason, verdict.detail, verdict.version)
+        out = outputs.removed(
+            view, ctx, origin.origin_key, row, verdict.reason, verdict.detail, verdict.version
+        )
         limit = policy.settings_of(view).canonical.signal_urls
         signals = merges.raised(view, ctx, limit, origin.origin_key, verdict.merge)
         return Decided(

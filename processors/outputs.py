@@ -7,6 +7,7 @@ that was decided before it wins: nothing is given out for a URL that is SUPPRESS
 
 from frontlog.avro.enums import Reason, State, Topic
 from frontlog.avro.events import ContentVerdict, Fetched, Removed, WarcRef
+from frontlog.processors import sitemap_files
 from frontlog.processors.context import Context, Decided, Out
 from frontlog.processors.rejects import reject
 from frontlog.processors.times import rfc3339
@@ -64,10 +65,11 @@ def may_be_out(row: UrlRow, leases: int) -> bool:
 
 
 def removed(
-    ctx: Context, origin_key: str, row: UrlRow, reason: Reason, detail: str, version: int
+    view: Tables, ctx: Context, origin_key: str, row: UrlRow, reason: Reason, detail: str, version: int
 ) -> list[Out]:
-    """The output that takes a page back, if the reason is one for that; for the decision that `ctx` built last."""
-    if reason not in TAKEN_BACK:
+    """The output that takes a page back, if the reason is one for that and the URL was ever a page; for the decision that
+    `ctx` built last."""
+    if reason not in TAKEN_BACK or sitemap_files.never_a_page(view, origin_key, row):
         return []
     event = Removed(
         event_id=f"{ctx.partition}-{ctx.seq}", url=row.url, removed_at=rfc3339(ctx.now_ms), reason=reason, detail=detail,

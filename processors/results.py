@@ -133,7 +133,7 @@ def decide(view: Tables, result: FetchResult, ctx: Context) -> Decided:
         result=replace(facts(result, row), location=end.respelled or result.location), merged=end.merge,
     )  # fmt: skip
     signals = merges.raised(view, ctx, settings.canonical.signal_urls, result.origin_key, end.merge)
-    removed = _removed(ctx, row, end, result, version)
+    removed = _removed(view, ctx, row, end, result, version)
     learned = learning.of_result(view, ctx, settings, result, row, end.state)
     learned += learning.merged(view, ctx, settings, result.origin_key, row.url, end.merge)
     return Decided(
@@ -229,13 +229,15 @@ def facts(result: FetchResult, row: UrlRow) -> ResultFacts:
     )
 
 
-def _removed(ctx: Context, row: UrlRow, end: Ending, result: FetchResult, version: int) -> list[Out]:
+def _removed(
+    view: Tables, ctx: Context, row: UrlRow, end: Ending, result: FetchResult, version: int
+) -> list[Out]:
     """A page that was given out and is gone, or must not be there any more, is taken back; so is one that may have
     been given out while this result was on its way."""
     if end.state not in (S.GONE, S.BLOCKED) or not (result.parse or outputs.may_be_out(row, row.fence - 1)):
         return []
     answered = replace(row, last_status=result.status)
-    return outputs.removed(ctx, result.origin_key, answered, end.reason, end.detail, version)
+    return outputs.removed(view, ctx, result.origin_key, answered, end.reason, end.detail, version)
 
 
 def decide_extension(view: Tables, wish: LeaseExtension, ctx: Context) -> Decided:

@@ -64,6 +64,14 @@ def is_file(row: UrlRow) -> bool:
     return row.source_kind is SourceKind.SITEMAP_FILE
 
 
+def never_a_page(view: Tables, origin_key: str, row: UrlRow) -> bool:
+    """Whether a URL was never asked for but as a sitemap, so that nothing of it can have been given out."""
+    if not is_file(row):
+        return False
+    known = view.sitemaps.get(keys.url_key(keys.origin_id(origin_key), row.url))
+    return known is not None and not known.was_page
+
+
 # --- which are asked for -------------------------------------------------------------------------------------------
 
 
@@ -219,7 +227,8 @@ def apply(tables: Tables, key: bytes, event: Transition) -> None:
         before = tables.sitemaps.get(key)
         if before is None:
             hosts.count_sitemap(tables, key[: keys.HOST_ID_BYTES])
-        tables.sitemaps.put(key, replace(before or SitemapRow(url=event.url), via=first.via))
+            before = SitemapRow(url=event.url, was_page=event.fence > 0)
+        tables.sitemaps.put(key, replace(before, via=first.via))
     if result is not None and result.sitemap is not None:
         tables.sitemaps.put(key, _read(tables.sitemaps.get(key) or SitemapRow(url=event.url), result))
 

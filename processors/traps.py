@@ -12,12 +12,14 @@ Each rule has a reason of its own. The first five look at the URL alone, the las
 | `trap_pattern` | a pattern that `traps.pattern_urls_max` URLs of its origin have, `traps.query_urls_max` with a query |
 
 A pattern is the path with numbers and long hexadecimal runs as `#`, and the names of the parameters. Patterns are counted
-once an origin has COUNTED_FROM URLs: a small one costs nothing. What is refused is BLOCKED, so it can be listed and
+once an origin has COUNTED_FROM URLs, so that a small one costs nothing; where a limit is smaller than that, from the first
+on. What is refused is BLOCKED, so it can be listed and
 readmitted; an operator may lift rules for a host. Judged is a URL that was never fetched, when it is found or when policy
 changes. What a person asks for is never a trap, nor is for its number what a sitemap lists.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -26,7 +28,8 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, SourceKind
 from frontlog.processors.retry_after import days_since_epoch
-from frontlog.processors.settings import Traps
+from frontlog.processors.settings import Traps, decode
+from frontlog.processors.sites import split_origin
 from frontlog.processors.times import rfc3339
 from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow, PatternRow
@@ -38,15 +41,18 @@ REASONS = (
 )  # fmt: skip
 NAMES = tuple(reason.value for reason in REASONS)
 COUNTED_FROM = 1_000
-"""URLs that an origin has before its patterns are counted: a pattern may come to so many more than its limit."""
+"""URLs that an origin has before its patterns are counted: a pattern may come to so many more than its limit, if that is
+no smaller."""
 RUN_SEGMENTS_MAX = 6
-WISHES = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
+# To hash a member of an enum, or to look one up in its class, takes longer than most of what follows.
+_SEED, _OPERATOR, _SITEMAP_FILE, _SITEMAP = (
+    SourceKind.SEED, SourceKind.OPERATOR, SourceKind.SITEMAP_FILE, SourceKind.SITEMAP,
+)  # fmt: skip
 DAY_MS = 86_400_000
 _PATTERN_ID_BYTES = 12
 _VARIABLE = re.compile(r"[0-9A-Fa-f]{8,}+|[0-9]++")
 _ESCAPED = re.compile(r"%(?:25)+(?=[0-9A-Fa-f]{2})")
 # Calendars lead on month by month, so the two next centuries do; larger numbers are models and prices.
-_YEAR = re.compile(r"2[01][0-9]{2}")  # with more before it than a year may have: the others look closer
 _DATE = re.compile(
     r"(?<![0-9])(2[01][0-9]{2})(?:-([01][0-9])(?:-([0-3][0-9]))?|/([01]?[0-9])(?:/([0-3]?[0-9]))?)(?![0-9])"
 )
@@ -77,13 +83,16 @@ def judge(
     now_ms: int,
 ) -> Trap | None:
     """Whether a URL of an origin is a trap now; None: it is none."""
-    if kind in WISHES or kind is SourceKind.SITEMAP_FILE:
+    if kind is _SEED or kind is _OPERATOR or kind is _SITEMAP_FILE:
         return None
     found = of_form(rules, url, now_ms)
-    if found is None and origin is not None and kind is not SourceKind.SITEMAP:
-        found = _of_number(view, rules, origin, url)
-    lifted = host.lifted if host is not None else ()
-    return None if found is not None and found.reason.value in lifted else found
+    if found is None and kind is not _SITEMAP:
+        limit = rules.query_urls_max if "?" in url else rules.pattern_urls_max
+        if limit and (limit < COUNTED_FROM or (origin is not None and origin.known >= COUNTED_FROM)):
+            found = _of_number(view, limit, url)
+    if found is None:
+        return None
+    return None if host is not None and found.reason.value in host.lifted else found
 
 
 def of_form(rules: Traps, url: str, now_ms: int) -> Trap | None:
@@ -96,7 +105,8 @@ def of_form(rules: Traps, url: str, now_ms: int) -> Trap | None:
         return Trap(R.TRAP_DEPTH, f"{count} segments")
     if 0 < rules.repeats_max < count:  # fewer can't come so often
         segments = front.split("/")[3:]
-        run = _repeated(segments, rules.repeats_max) if len(set(segments)) < count else None
+        seldom = len(set(segments)) > count - rules.repeats_max  # so many more of them are needed
+        run = None if seldom else _repeated(segments, rules.repeats_max)
         if run is not None:
             return Trap(R.TRAP_REPETITION, f"/{run} comes more than {rules.repeats_max} times in a row")
     if "%25" in url and rules.escapes_max:
@@ -105,16 +115,22 @@ def of_form(rules: Traps, url: str, now_ms: int) -> Trap | None:
             return Trap(R.TRAP_ENCODING, f"an escape that was escaped {deepest} times")
     if rules.days_ahead_max:
         latest = now_ms // DAY_MS + rules.days_ahead_max
-        years = _YEAR.findall(url)
-        if years and int(max(years)) >= _year_of(latest):
+        if _year_from(latest)(url):
             return _calendar(url, latest)
     return None
 
 
 @lru_cache(maxsize=16)
-def _year_of(day: int) -> int:
-    """The year of a day, counted from 1970-01-01; no earlier year has a later date than that day."""
-    return int(rfc3339(day * DAY_MS)[:4])
+def _year_from(day: int) -> Callable[[str], re.Match[str] | None]:
+    """Finds the year of a day, counted from 1970-01-01, or a later one; no earlier year has a later date than that day.
+    With more before it than a year may have: the others look closer."""
+    year = int(rfc3339(day * DAY_MS)[:4])
+    tens = [
+        f"{year // 10 % 10}[{year % 10}-9]",
+        *([f"[{year // 10 % 10 + 1}-9][0-9]"] if year // 10 % 10 < 9 else []),
+    ]
+    later = {20: f"2(?:0(?:{'|'.join(tens)})|1[0-9]{{2}})", 21: f"21(?:{'|'.join(tens)})"}
+    return re.compile(later.get(year // 100, "2[01][0-9]{2}" if year < 2_000 else "(?!)")).search
 
 
 def _repeated(segments: list[str], repeats_max: int) -> str | None:
@@ -146,6 +162,7 @@ def _calendar(url: str, latest: int) -> Trap | None:
 # --- patterns ----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1_024)
 def pattern_of(url: str) -> str:
     """The pattern of a URL, without its origin."""
     front, mark, query = url[url.index("/", 8) :].partition("?")
@@ -157,15 +174,23 @@ def _key(origin: bytes, pattern: str) -> bytes:
     return origin + blake2b(pattern.encode(), digest_size=_PATTERN_ID_BYTES).digest()
 
 
-def _of_number(view: Tables, rules: Traps, origin: OriginRow, url: str) -> Trap | None:
-    limit = rules.query_urls_max if "?" in url else rules.pattern_urls_max
-    if not limit or origin.known < COUNTED_FROM:
-        return None
+def _of_number(view: Tables, limit: int, url: str) -> Trap | None:
     pattern = pattern_of(url)
-    row = view.patterns.get(_key(keys.origin_id(origin.origin_key), pattern))
+    row = view.patterns.get(_key(keys.origin_id(split_origin(url)[0]), pattern))
     if row is None or row.urls < limit:
         return None
     return Trap(R.TRAP_PATTERN, f"{row.urls} URLs like {pattern}")
+
+
+def are_counted(tables: Tables, origin: OriginRow) -> bool:
+    """Whether the patterns of an origin are counted by now."""
+    return origin.known >= COUNTED_FROM or _from_the_first(tables.crawl.settings)
+
+
+@lru_cache(maxsize=16)
+def _from_the_first(settings: str) -> bool:
+    rules = decode(settings).traps if settings else Traps()
+    return any(0 < limit < COUNTED_FROM for limit in (rules.pattern_urls_max, rules.query_urls_max))
 
 
 def count(tables: Tables, origin_id: bytes, url: str) -> None:

@@ -215,7 +215,7 @@ def _keep_books(
         tallies.count(tables, event.origin_key, (event.reason.value,))
     elif event.to_state is S.BLOCKED and event.reason is R.SITE_BUDGET:
         _put_site(tables, event.origin_key, over=True)
-    elif event.to_state is S.ELIGIBLE and event.fence == 0 and origin.known >= traps.COUNTED_FROM:
+    elif event.to_state is S.ELIGIBLE and event.fence == 0 and traps.are_counted(tables, origin):
         # it may be fetched now, and never was
         if event.from_state is S.DISCOVERED or event.from_state is S.BLOCKED:
             traps.count(tables, origin_id, event.url)

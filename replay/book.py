@@ -81,11 +81,12 @@ class Origin(Standing):
     copy_until_ms: int = 0
     crawl_delay_ms: int = 0
     applied: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    learned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Its own rules of identity that are in force: (rule, value), and the seq of the act."""
+    learned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Those of them that no operator applied."""
     known: int = 0
     patterns: dict[str, int] = field(default_factory=dict[str, int])
-    """URLs that may be fetched or were, by pattern, once there are PATTERNS_FROM of any kind."""
+    """URLs that may be fetched or were, by pattern, once there are PATTERNS_FROM of any kind; all if a limit is smaller."""
 
     def believed(self, now_ms: int) -> bool:
         """Whether its robots.txt, or the last good copy of it, says anything now."""
@@ -275,7 +276,8 @@ class Book:
 
     def _pattern(self, event: Transition) -> None:
         origin = self.origin(event.origin_key)
-        if origin.known >= PATTERNS_FROM:
+        limits = self.rules.traps.pattern_urls_max, self.rules.traps.query_urls_max
+        if origin.known >= PATTERNS_FROM or any(0 < limit < PATTERNS_FROM for limit in limits):
             pattern = trap_reference.pattern(event.url)
             origin.patterns[pattern] = origin.patterns.get(pattern, 0) + 1
 

@@ -192,7 +192,8 @@ class SiteRow(Row, frozen=True):
 
 
 class SitemapRow(Row, frozen=True):
-    """A sitemap or feed: the indexes that led to it, and what it listed when it was read last. Key: url key."""
+    """A sitemap or feed: the indexes that led to it, and what it listed when it was read last. `was_page`: it was leased as
+    a page before it was named as a sitemap. Key: url key."""
 
     WIDTHS: ClassVar[dict[str, str]] = {"urls": "I", "children": "I", "faults": "I"}
 
@@ -205,6 +206,7 @@ class SitemapRow(Row, frozen=True):
     cut: int = 0
     fault: str = ""
     via: tuple[str, ...] = ()
+    was_page: bool = False
 
 
 class PolicyRow(Row, frozen=True):

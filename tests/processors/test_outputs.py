@@ -94,7 +94,7 @@ def test_only_some_reasons_take_a_page_back(reason: Reason) -> None:
     bench = known()
     context = bench.context("claim")
     context.seq = 77
-    found = outputs.removed(context, "http://a.example:80", bench.url(URL), reason, "why", 5)
+    found = outputs.removed(bench.tables, context, "http://a.example:80", bench.url(URL), reason, "why", 5)
     taken_back = ["gone", "robots_denied", "operator_block", "out_of_scope", "suppressed"]
     assert len(found) == (reason.value in taken_back)
     if found:

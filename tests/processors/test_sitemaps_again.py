@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, ScopeKind, State
-from frontlog.avro.events import ParseFacts, SitemapFacts
+from frontlog.avro.events import ParseFacts, Removed, SitemapFacts
 from frontlog.processors.sitemap_files import AGAIN_MS, DAY_MS
 from support.listings import FILE, URL, in_scope, listed, named
 from support.machine import NOW_MS, Bench
@@ -97,6 +97,35 @@ def test_a_new_version_of_robots_takes_a_sitemap_and_gives_it_back() -> None:
     bench.control("unblock", target_kind=ScopeKind.HOST, target="cdn.example")
     bench.jobs()
     assert bench.url(cdn).state is S.ELIGIBLE
+
+
+@pytest.mark.parametrize(("page_first", "taken_back"), [(False, 0), (True, 1)])
+def test_only_what_was_ever_a_page_is_taken_back(page_first: bool, taken_back: int) -> None:
+    bench = in_scope()
+    if page_first:
+        bench.links(FILE)
+        bench.answer(bench.page_lease(), parse=ParseFacts(text_sha256=b"t" * 32))
+    read(bench)
+    made = bench.control("block", target_kind=ScopeKind.HOST, target="a.example")
+    made.outputs += bench.jobs().outputs
+    assert bench.url(FILE).state is S.BLOCKED
+    removed = [one.event.url for one in made.outputs if isinstance(one.event, Removed)]
+    assert removed.count(FILE) == taken_back
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_sitemap_that_is_denied_at_its_claim_or_gone_is_nothing_to_take_back(waits: bool) -> None:
+    bench = in_scope()
+    read(bench)
+    bench.now_ms += AGAIN_MS
+    bench.decide(named(FILE))
+    if waits:
+        bench.control("block", target_kind=ScopeKind.HOST, target="a.example")
+        assert bench.claims().outputs == []
+        assert bench.url(FILE).state is S.BLOCKED
+    else:
+        made = bench.answer(bench.page_lease(), status=410)
+        assert (bench.url(FILE).state, made.outputs) == (S.GONE, [])
 
 
 # --- at the door -------------------------------------------------------------------------------------------------

@@ -92,11 +92,9 @@ def many(bench: Bench, path: str, count: int, start: int = 0, kind: SourceKind =
 
 
 def full(**settings: Any) -> Bench:
-    """An origin whose patterns are counted, with 5 URLs at most of each."""
+    """An origin with 5 URLs at most of a pattern."""
     rules = Traps(pattern_urls_max=5, query_urls_max=3)
-    bench = Bench(Settings(scope=Scope(mode="any"), traps=rules, **settings))
-    many(bench, "/first/", traps.COUNTED_FROM)
-    return bench
+    return Bench(Settings(scope=Scope(mode="any"), traps=rules, **settings))
 
 
 def states(bench: Bench, path: str, count: int) -> list[State]:
@@ -106,7 +104,6 @@ def states(bench: Bench, path: str, count: int) -> list[State]:
 def test_a_pattern_is_refused_beyond_its_number() -> None:
     bench = full()
     many(bench, "/p/", 8)
-    # the thousandth URL of the origin was counted under another pattern
     assert states(bench, "/p/", 8) == [S.ELIGIBLE] * 5 + [S.BLOCKED] * 3
     assert bench.url(f"{A}/p/7").reason is R.TRAP_PATTERN
     many(bench, "/q?x=", 4)
@@ -115,11 +112,14 @@ def test_a_pattern_is_refused_beyond_its_number() -> None:
     assert bench.url(f"{A}/p/20").state is S.ELIGIBLE, "what a site lists itself is no trap for its number"
 
 
-def test_a_small_origin_counts_nothing() -> None:
-    bench = Bench(Settings(scope=Scope(mode="any"), traps=Traps(pattern_urls_max=1)))
-    many(bench, "/p/", 50)
-    assert states(bench, "/p/", 50) == [S.ELIGIBLE] * 50
+def test_a_small_origin_counts_nothing_and_a_large_one_from_then_on() -> None:
+    rules = Traps(pattern_urls_max=traps.COUNTED_FROM)
+    bench = Bench(Settings(scope=Scope(mode="any"), traps=rules))
+    many(bench, "/p/", traps.COUNTED_FROM)
     assert list(bench.tables.patterns.scan()) == []
+    many(bench, "/p/", 2, traps.COUNTED_FROM)
+    ((_, row),) = bench.tables.patterns.scan()
+    assert (row.pattern, row.urls) == ("/p/#", 2)
 
 
 def test_larger_numbers_let_in_what_was_refused_up_to_them() -> None:
