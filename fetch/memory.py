@@ -1,7 +1,7 @@
 """How a process that handles pages keeps house with its memory.
 
 A page's tree takes some 400 KB in a few large pieces. Where these lie at the end of the heap, glibc gives them back to the
-system as soon as a page is done, and the next page's are faulted in again, a hundred times 4 KB: as much work as parsing. And
+system as soon as a page is done, and the next page faults them in again, a hundred times 4 KB: as much work as parsing. And
 Python's search for cycles starts after 700 new objects, which is each page's elements; they make no cycles.
 """
 

@@ -20,7 +20,8 @@ import pytest
 from house.source import ROOT
 from support import compose
 from support.broker import Broker
-from support.crawls import environment, here, until
+from support.crawls import here, until
+from support.processes import environment
 
 
 def test_the_file_is_one_of_the_compose_specification() -> None:

@@ -28,8 +28,9 @@ from frontlog.streams.kafka_places import TOPICS, KafkaCrawl
 from frontlog.streams.schema_registry import frames, register, single_object
 from house.source import ROOT
 from support.broker import Broker, Unavailable, free_ports
-from support.crawls import environment, fetched, here
+from support.crawls import fetched, here
 from support.kafka_crawls import PARTITIONS, crawl_all
+from support.processes import environment
 from support.registry import Registry, jars
 from support.site import Site, fill
 
