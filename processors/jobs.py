@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import HostEvent, Reason, RuleAct, RuleName, ScopeKind, State
 from frontlog.avro.events import CursorMoved, Event
-from frontlog.processors import merges, outputs, policy, politeness, traps, url_rules, urls
+from frontlog.processors import merges, outputs, policy, politeness, traps, url_counts, url_rules, urls
 from frontlog.processors.context import Cause, Context, Decided
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
@@ -124,7 +124,7 @@ def _unpark(view: Tables, ctx: Context, origin_id: bytes, origin: OriginRow) -> 
 
 
 def _concerned(origin: OriginRow) -> bool:
-    counts = urls.counts_by_state(origin)
+    counts = url_counts.by_state(origin)
     return bool(counts[State.BLOCKED] or counts[State.FETCHED])
 
 

@@ -12,18 +12,17 @@ A URL becomes known by the decision that admits or refuses it: it comes as DISCO
 `first`, and leaves that state at once (docs/adr/0007).
 """
 
-import struct
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State
 from frontlog.avro.events import FirstSeen, HostClock, Merge, ResultFacts, Transition
-from frontlog.processors import hosts, sitemap_files, tallies, traps
+from frontlog.processors import hosts, sitemap_files, tallies, traps, url_counts
 from frontlog.processors.context import Context
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
-from frontlog.state.rows import CLASSES, STATE_INDEX, STATES, OriginRow, SiteRow, UrlRow
+from frontlog.state.rows import OriginRow, SiteRow, UrlRow
 from frontlog.state.tables import Tables
 
 R, S = Reason, State
@@ -76,12 +75,6 @@ TABLE: Mapping[tuple[State, State], frozenset[Reason]] = {
     (S.SUPPRESSED, S.DISCOVERED): frozenset({R.POLICY_ALLOWS}),
 }  # fmt: skip
 """Every allowed move and the reasons that may cause it."""
-
-_COUNT = struct.Struct(">I")
-_COUNTS = struct.Struct(f">{len(STATES)}I")
-_CLASSES = struct.Struct(f">{CLASSES}I")
-_STATE_ONES = {state: 1 << 32 * (len(STATES) - 1 - i) for state, i in STATE_INDEX.items()}
-_CLASS_ONES = tuple(1 << 32 * (CLASSES - 1 - i) for i in range(CLASSES))
 
 
 BEFORE = (S.NONE, S.DISCOVERED)
@@ -170,11 +163,6 @@ def admit(
     )  # fmt: skip
 
 
-def waits(state: State, due_ms: int) -> bool:
-    """Whether a URL in this state stands in `due`."""
-    return state is S.ELIGIBLE or state is S.DEFERRED or (state is S.FETCHED and due_ms > 0)
-
-
 def apply(tables: Tables, event: Transition) -> None:
     """Fold one transition."""
     origin = keys.origin_id(event.origin_key)
@@ -196,7 +184,7 @@ def apply(tables: Tables, event: Transition) -> None:
     if first is not None and first.scope is not None:
         _widen(tables, event.origin_key, first.scope)
     tables.urls.put(key, new)
-    tables.origins.put(origin, _recount(origin_row, known, new, page=is_page))
+    tables.origins.put(origin, url_counts.moved(origin_row, known, new, page=is_page))
     _index(tables, key, known, new)
     host = key[: keys.HOST_ID_BYTES]
     if event.clock is not None:
@@ -362,40 +350,14 @@ def _is_page(row: UrlRow, event: Transition) -> bool:
     return fetched and (event.result is None or event.result.sitemap is None)
 
 
-def _recount(origin: OriginRow, old: UrlRow | None, new: UrlRow, *, page: bool) -> OriginRow:
-    """The origin's counts after one of its URLs moved, or became known."""
-    if old is None:
-        waiting = waits(new.state, new.due_ms)
-        return replace(
-            origin,
-            states=_one_more(origin.states, _STATE_ONES[new.state]),
-            due=_one_more(origin.due, _CLASS_ONES[new.priority]) if waiting else origin.due,
-        )
-    states, due = bytearray(origin.states), bytearray(origin.due)
-    _count(states, STATE_INDEX[new.state], 1)
-    if waits(new.state, new.due_ms):
-        _count(due, new.priority, 1)
-    _count(states, STATE_INDEX[old.state], -1)
-    if waits(old.state, old.due_ms):
-        _count(due, old.priority, -1)
-    return replace(origin, states=bytes(states), due=bytes(due), pages=origin.pages + page)
-
-
-def _one_more(counts: bytes, one: int) -> bytes:
-    """A row of counts, one of them raised: they are the digits of one number, of which none reaches 2^32."""
-    return (int.from_bytes(counts, "big") + one).to_bytes(len(counts), "big")
-
-
-def _count(counts: bytearray, index: int, change: int) -> None:
-    """Change one of a row of counts."""
-    at = 4 * index
-    _COUNT.pack_into(counts, at, _COUNT.unpack_from(counts, at)[0] + change)
-
-
 def _index(tables: Tables, key: bytes, old: UrlRow | None, new: UrlRow) -> None:
     """Move the URL in `due` and `leases`."""
-    before = keys.due_key(key, old.priority, old.due_ms) if old and waits(old.state, old.due_ms) else None
-    later = keys.due_key(key, new.priority, new.due_ms) if waits(new.state, new.due_ms) else None
+    before = (
+        keys.due_key(key, old.priority, old.due_ms)
+        if old and url_counts.waits(old.state, old.due_ms)
+        else None
+    )
+    later = keys.due_key(key, new.priority, new.due_ms) if url_counts.waits(new.state, new.due_ms) else None
     if before != later:
         if before is not None:
             tables.due.delete(before)
@@ -405,13 +367,3 @@ def _index(tables: Tables, key: bytes, old: UrlRow | None, new: UrlRow) -> None:
         tables.leases.delete(keys.lease_key(old.deadline_ms, keys.LEASE_URL, key))
     if new.state is S.LEASED:
         tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))
-
-
-def counts_by_state(origin: OriginRow) -> dict[State, int]:
-    """State → number of the origin's URLs in it."""
-    return dict(zip(STATES, _COUNTS.unpack(origin.states), strict=True))
-
-
-def counts_by_class(origin: OriginRow) -> tuple[int, ...]:
-    """How many URLs of each priority class wait in `due`."""
-    return tuple(_CLASSES.unpack(origin.due))

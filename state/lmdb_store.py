@@ -2,22 +2,18 @@
 
     FOLDER/data.mdb    pages; the newest of two meta pages names the root of the last commit
     FOLDER/lock.mdb    LMDB's reader table and writer mutex
-    FOLDER/owner.lock  whose partition it is (`frontlog.state.owner_lock`); a store doesn't need it
 
 How the traps of LMDB are kept shut:
 
-- one environment a process: LMDB's locks are of the process, a second open would free the first's.
-  A registry refuses it, also in a forked child, where the parent's map and locks are not valid;
-- the map must never be resized under an open transaction, so `Gate` counts them. A full map aborts
-  the transaction, grows the map (now, or at the next `begin` when readers are still inside) and
-  raises `MapFull`; a map that another process has grown is adopted by the next `begin`;
-- slots of readers that were killed keep every newer page alive and make the file grow: they are
-  cleared at the start and every READER_CHECK_EVERY write transactions;
-- a failed commit (disk full) has changed nothing and the environment stays usable: the meta page
-  is written last and in place.
+- one environment a process: LMDB's locks are of the process, a second open would free the first's. A registry
+  refuses it, also in a forked child, where the parent's map and locks are not valid;
+- the map must never be resized under an open transaction, so `Gate` counts them. A full map aborts the transaction, grows
+  the map (now, or at the next `begin` when readers are inside) and raises `MapFull`; one that another process grew is
+  adopted by the next `begin`;
+- slots of killed readers keep newer pages alive: they are cleared at the start and every READER_CHECK_EVERY writes;
+- a failed commit (disk full) changes nothing: the meta page is written last; the environment stays usable.
 
-Not seen here: a data.mdb that is damaged while it is open. Reading beyond the end of a mapped file ends the
-process with SIGBUS; a file that was cut before is refused when it is opened (`frontlog.state.lmdb_pages`).
+Not seen: a data.mdb that is damaged while it is open (SIGBUS). One that was cut before is refused (`lmdb_pages.py`).
 """
 
 import os
@@ -365,8 +361,7 @@ class LmdbStore:
             map_bytes *= 2
         if map_bytes > env.info()["map_size"]:
             env.set_mapsize(map_bytes)
-        if new:
-            # LMDB never does that.
+        if new:  # LMDB never does that
             for folder in (self._path, self._path.parent):
                 fsync_folder(folder)
         return env

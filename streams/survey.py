@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from frontlog.avro.enums import Reason, State
-from frontlog.processors import hosts, policy, urls
+from frontlog.processors import hosts, policy, url_counts
 from frontlog.state.rows import STATES, HostRow, OriginRow
 from frontlog.state.store import Txn
 from frontlog.state.tables import Tables
@@ -62,7 +62,7 @@ def look_at_hosts(txn: Txn, into: Survey, now_ms: int) -> None:
 
 def _waits(tables: Tables, host_id: bytes, row: HostRow, now_ms: int, paused: str) -> WaitingHost | None:
     origins = [tables.origins.get(o) for o in hosts.origins_of(host_id, row)]
-    queued = sum(sum(urls.counts_by_class(o)) for o in origins if o is not None)
+    queued = sum(sum(url_counts.by_class(o)) for o in origins if o is not None)
     if not queued or row.in_flight:
         return None
     if paused:
@@ -107,7 +107,7 @@ def _held(origins: list[OriginRow | None], now_ms: int) -> tuple[OriginRow, Reas
     """What holds all origins of a host that have something to fetch: that which ends first; None: one is free."""
     found: list[tuple[int, OriginRow, Reason]] = []
     for origin in origins:
-        if origin is None or not sum(urls.counts_by_class(origin)):
+        if origin is None or not sum(url_counts.by_class(origin)):
             continue
         if origin.paused:
             found.append((NEVER_MS, origin, Reason.PAUSED))

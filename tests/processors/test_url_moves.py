@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, SourceKind, State
 from frontlog.avro.events import FirstSeen, ResultFacts, Transition
-from frontlog.processors import urls
+from frontlog.processors import url_counts, urls
 from frontlog.processors.context import Context
 from frontlog.state import keys
 from frontlog.state.catalogue import STORE_TABLES
@@ -123,14 +123,14 @@ def test_due_and_leases_hold_a_url_exactly_while_it_waits_or_is_leased() -> None
         assert row is not None
         due = [key for key, _ in tables.due.scan()]
         leases = [key for key, _ in tables.leases.scan()]
-        waits = urls.waits(state, row.due_ms)
+        waits = url_counts.waits(state, row.due_ms)
         assert due == ([keys.due_key(KEY, row.priority, row.due_ms)] if waits else [])
         leased = state is State.LEASED
         assert leases == ([keys.lease_key(row.deadline_ms, keys.LEASE_URL, KEY)] if leased else [])
         origin = tables.origins.get(keys.origin_id(ORIGIN))
         assert origin is not None
-        assert urls.counts_by_state(origin) == {s: int(s is state) for s in State}
-        assert sum(urls.counts_by_class(origin)) == waits
+        assert url_counts.by_state(origin) == {s: int(s is state) for s in State}
+        assert sum(url_counts.by_class(origin)) == waits
 
 
 def test_a_redirect_to_the_same_identity_changes_what_is_requested() -> None:

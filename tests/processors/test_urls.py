@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, SourceKind, State
 from frontlog.avro.events import BodyRef, FirstSeen, HostClock, Merge, ResultFacts, Transition
-from frontlog.processors import urls
+from frontlog.processors import url_counts, urls
 from frontlog.state.rows import UrlRow
 from support.machine import NOW_MS, Bench
 
@@ -86,7 +86,7 @@ def test_every_pair_in_apply(start: State, to: State) -> None:
             bench = bench_with(start)
             urls.apply(bench.tables, event)
             assert bench.url(URL).state is to
-            assert urls.counts_by_state(bench.origin(ORIGIN)) == {s: int(s is to) for s in S}
+            assert url_counts.by_state(bench.origin(ORIGIN)) == {s: int(s is to) for s in S}
         else:
             with pytest.raises(urls.NotAllowed, match="seq 9"):
                 urls.apply(refused.tables, event)
@@ -118,14 +118,14 @@ def test_a_url_stands_where_its_state_says(state: State, due_ms: int) -> None:
     """In `due` while it waits, in `leases` while it is leased, nowhere else; and it leaves nothing behind."""
     bench = bench_with(state, due_ms=due_ms, deadline_ms=NOW_MS if state is S.LEASED else 0)
     waits = state in (S.ELIGIBLE, S.DEFERRED) or (state is S.FETCHED and due_ms > 0)
-    assert len(list(bench.tables.due.scan())) == waits == sum(urls.counts_by_class(bench.origin(ORIGIN)))
+    assert len(list(bench.tables.due.scan())) == waits == sum(url_counts.by_class(bench.origin(ORIGIN)))
     assert len(list(bench.tables.leases.scan())) == (state is S.LEASED)
     if (state, S.SUPPRESSED) in ALLOWED:
         fence = 0 if state is S.DISCOVERED else 3
         urls.apply(bench.tables, event_of(state, S.SUPPRESSED, R.SUPPRESSED, fence=fence))
         assert not list(bench.tables.due.scan())
         assert not list(bench.tables.leases.scan())
-        assert not any(urls.counts_by_class(bench.origin(ORIGIN)))
+        assert not any(url_counts.by_class(bench.origin(ORIGIN)))
 
 
 FACTS = ResultFacts(
@@ -250,6 +250,6 @@ def test_any_sequence_leaves_one_state_and_right_counts(wishes: list[tuple[State
         else:
             assert bench.url(URL).state is to
             assert bench.url(URL).fence >= row.fence
-    counts = urls.counts_by_state(bench.origin(ORIGIN))
+    counts = url_counts.by_state(bench.origin(ORIGIN))
     assert counts == {state: int(state is bench.url(URL).state) for state in State}
     assert len(list(bench.tables.leases.scan())) == (bench.url(URL).state is S.LEASED)

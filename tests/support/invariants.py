@@ -7,7 +7,7 @@ tables, indexes, counts and log agree, and that the log rebuilds the tables.
 from collections import Counter
 
 from frontlog.avro.enums import FetchKind, RobotsState, State
-from frontlog.processors import errands, urls
+from frontlog.processors import errands, url_counts
 from frontlog.state import head as heads
 from frontlog.state import keys
 from frontlog.state.catalogue import DIGESTED, STORE_TABLES
@@ -86,11 +86,11 @@ def _assert_counts(
     for key, row in rows.items():
         origin = key[: keys.ORIGIN_ID_BYTES]
         states[origin, row.state] += 1
-        classes[origin, row.priority] += urls.waits(row.state, row.due_ms)
+        classes[origin, row.priority] += url_counts.waits(row.state, row.due_ms)
     for origin, origin_row in origins.items():
         assert keys.origin_id(origin_row.origin_key) == origin
-        assert urls.counts_by_state(origin_row) == {state: states[origin, state] for state in State}
-        assert urls.counts_by_class(origin_row) == tuple(classes[origin, c] for c in range(CLASSES))
+        assert url_counts.by_state(origin_row) == {state: states[origin, state] for state in State}
+        assert url_counts.by_class(origin_row) == tuple(classes[origin, c] for c in range(CLASSES))
         host = hosts[origin[: keys.HOST_ID_BYTES]]
         suffixes = [host.origins[i : i + 3] for i in range(0, len(host.origins), 3)]
         assert origin[keys.HOST_ID_BYTES :] in suffixes
@@ -99,7 +99,9 @@ def _assert_counts(
 
 
 def _assert_indexes(txn: Txn, hosts: dict[bytes, HostRow], rows: dict[bytes, UrlRow]) -> None:
-    due = {keys.due_key(k, r.priority, r.due_ms) for k, r in rows.items() if urls.waits(r.state, r.due_ms)}
+    due = {
+        keys.due_key(k, r.priority, r.due_ms) for k, r in rows.items() if url_counts.waits(r.state, r.due_ms)
+    }
     assert {key for key, _ in txn.scan("due")} == due
     leases = {keys.lease_key(r.deadline_ms, 0, k) for k, r in rows.items() if r.state is State.LEASED}
     for host, row in hosts.items():

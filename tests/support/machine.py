@@ -25,7 +25,7 @@ from frontlog.avro.events import (
     ParseFacts,
     Transition,
 )
-from frontlog.processors import canonical, claims, hosts, jobs, machine, partition, urls
+from frontlog.processors import canonical, claims, hosts, jobs, machine, partition, url_counts
 from frontlog.processors.context import Cause, Context, Decided, Emission, Out
 from frontlog.processors.control import seed_discovery
 from frontlog.processors.leased import Lease
@@ -250,15 +250,15 @@ class Bench:
         key, row, origin = keys.url_key(origin_id, url), self.url(url), self.tables.origins.get(origin_id)
         assert origin is not None
         new = replace(row, state=state, **{"due_ms": 0, **fields})
-        states, due = urls.counts_by_state(origin), list(urls.counts_by_class(origin))
+        states, due = url_counts.by_state(origin), list(url_counts.by_class(origin))
         states[row.state] -= 1
         states[state] += 1
         for one, sign in ((row, -1), (new, 1)):
-            if urls.waits(one.state, one.due_ms):
+            if url_counts.waits(one.state, one.due_ms):
                 due[one.priority] += sign
-        if urls.waits(row.state, row.due_ms):
+        if url_counts.waits(row.state, row.due_ms):
             self.tables.due.delete(keys.due_key(key, row.priority, row.due_ms))
-        if urls.waits(new.state, new.due_ms):
+        if url_counts.waits(new.state, new.due_ms):
             self.tables.due.put(keys.due_key(key, new.priority, new.due_ms))
         if state is State.LEASED:
             self.tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))
