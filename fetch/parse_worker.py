@@ -17,7 +17,7 @@ import sys
 
 import msgspec
 
-from frontlog.fetch.memory import keep_freed_memory, search_cycles_seldom
+from frontlog.fetch.memory import keep_house
 from frontlog.fetch.parse_job import Job, parse
 
 MEMORY_BYTES_MAX = 2 << 30
@@ -72,8 +72,7 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    keep_freed_memory()
-    search_cycles_seldom()
+    keep_house()
     with (
         socket.socket(fileno=int(sys.argv[1])) as stream,
         contextlib.suppress(ConnectionError),

@@ -39,8 +39,10 @@ def run_crawl(
     stop: StopSignal,
 ) -> Summary:
     """Crawl until nothing is left, or until told to stop."""
+    from frontlog.fetch.memory import keep_house
     from frontlog.streams.crawl import run_crawl as job
 
+    keep_house()
     return job(folder, config, seeds, on_progress=on_progress, stop=stop)
 
 
@@ -233,10 +235,13 @@ def run_worker(
     loglevel: str,
 ) -> None:
     """Be one of the workers of a crawl on Kafka until told to stop."""
+    from frontlog.fetch.memory import keep_house
+
     with _kafka():
         from frontlog.streams.kafka_places import parse
         from frontlog.streams.worker import run_worker as job
 
+    keep_house()
     job(
         parse(crawl), folder, config, told=told, instance=instance, standbys=standbys, web=web, loglevel=loglevel
     )  # fmt: skip
