@@ -45,8 +45,6 @@ RESULTS = ROOT / "bench" / "results" / "micro.jsonl"
 LINKS_A_PAGE = 62
 HOSTS = 75
 WARM_PAGES = 4 * HOSTS
-DECISIONS_A_LINK = 2
-"""A new URL is discovered, then admitted."""
 PAGES_A_BATCH = 20
 ROUND_S = 0.4
 ROUNDS = 5
@@ -128,7 +126,7 @@ def links(owner: Owner, name: str, count: int, new: int, start: int) -> Cost:
         "link_checks_wall_s": count * LINKS_A_PAGE / wall_s,
         "ms_page": 1_000 * cpu_s / count,
         "decisions_cpu_s": decisions / cpu_s,
-        "new_a_page": decisions / count / DECISIONS_A_LINK,
+        "new_a_page": decisions / count,
     }
     return Cost(name, figures)
 
