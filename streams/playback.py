@@ -5,11 +5,11 @@ that was seen is void (its writer had been replaced) and is counted apart, befor
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from frontlog.avro.codec import Undecodable, UnknownSchema, decode
 from frontlog.avro.errors import Corrupt, FrontlogError, Incompatible
-from frontlog.avro.events import Batch, Event, OwnershipTaken, Transition
+from frontlog.avro.events import Batch, Event, OwnershipTaken
 from frontlog.streams.log import Log
 from frontlog.streams.records import Record
 from frontlog.streams.topics import Role, decision_topics
@@ -58,7 +58,8 @@ class _Source:
             return
         try:
             event = decode(record.value)
-            self.seq, self.token = _seq(event), _token(event)
+            decision: Any = event  # every decision has both
+            self.seq, self.token = decision.seq, decision.owner_token
         except (Undecodable, AttributeError) as exc:
             raise self._unreadable(record, exc) from exc
         self.ahead = Logged(self.topic, record, event)
@@ -138,11 +139,3 @@ class Playback:
                 f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}"
             )
         return None
-
-
-def _seq(event: Event) -> int:
-    return cast("Transition", event).seq  # every decision has one
-
-
-def _token(event: Event) -> int:
-    return cast("Transition", event).owner_token
