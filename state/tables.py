@@ -2,10 +2,10 @@
 
 Rules. Rows are read and written through `RowTable`; they are frozen, a change is a `replace` and a `put`.
 Within a transaction rows stay decoded; `flush` writes each changed row once, in key order, and moves the
-digest from the row's old bytes to its new ones. Indexes (`due`, `ready`, `leases` …) are written through,
-since they are scanned. Only `apply` of a machine may call a writing method.
+digest from the row's old bytes to its new ones. Sets of keys (`due`, `ready`, `leases`) are written when somebody
+looks, other indexes at once. Only `apply` of a machine may call a writing method.
 
-What the cache can't hold: a scan of a row table sees the store, so `scan` flushes first.
+What the caches can't hold: a scan sees the store, so `scan` flushes first.
 """
 
 import struct
@@ -191,6 +191,58 @@ class IndexTable:
         return self._txn.scan(self.name, start, stop)
 
 
+class KeySet:
+    """A table of keys without values. What comes and goes is written when somebody looks, or at a flush, in key order:
+    most of what a batch puts in comes in no order."""
+
+    __slots__ = ("_come", "_digest", "_gone", "_txn", "name")
+
+    def __init__(self, name: str, txn: Txn, digest: Digest) -> None:
+        self.name = name
+        self._txn = txn
+        self._digest = digest
+        self._come: set[bytes] = set()
+        self._gone: set[bytes] = set()
+
+    def put(self, key: bytes) -> None:
+        """Add a key; nothing happens when it is there."""
+        self._gone.discard(key)
+        self._come.add(key)
+
+    def delete(self, key: bytes) -> None:
+        """Take a key away; nothing happens when it is not there."""
+        self._come.discard(key)
+        self._gone.add(key)
+
+    def first(self, start: bytes = b"", stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        """The first key with start <= key < stop and an empty value, or None."""
+        self.flush()
+        return self._txn.first(self.name, start, stop)
+
+    def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Keys with start <= key < stop in their order, with empty values. Do not write this table while iterating."""
+        self.flush()
+        return self._txn.scan(self.name, start, stop)
+
+    def flush(self) -> None:
+        """Write what changed to the store and move the digest."""
+        digest, txn, name = self._digest, self._txn, self.name
+        for key in sorted(self._gone):
+            if txn.delete(name, key):
+                digest.remove(key, b"")
+        self._gone.clear()
+        if not self._come:
+            return
+        come = sorted(self._come)
+        self._come.clear()
+        there = txn.get_many(name, come)
+        fresh = [(key, b"") for key in come if key not in there]
+        for key, value in fresh:
+            digest.add(key, value)
+        if fresh:
+            txn.put_many(name, fresh)
+
+
 class Tables:
     """Every table of a shard, in one transaction. `head` is replaced by the host at the end of a batch."""
 
@@ -213,9 +265,9 @@ class Tables:
         self.sitemaps = RowTable("sitemaps", SitemapRow, txn, digest("sitemaps"))
         self.content = RowTable("content", ContentRow, txn, digest("content"))
         self.url_content = RowTable("url_content", UrlContentRow, txn, digest("url_content"))
-        self.due = IndexTable("due", txn, digest("due"))
-        self.ready = IndexTable("ready", txn, digest("ready"))
-        self.leases = IndexTable("leases", txn, digest("leases"))
+        self.due = KeySet("due", txn, digest("due"))
+        self.ready = KeySet("ready", txn, digest("ready"))
+        self.leases = KeySet("leases", txn, digest("leases"))
         self.errands = IndexTable("errands", txn, digest("errands"))
         self.marks = IndexTable("marks", txn, digest("marks"))
         self.touched: set[bytes] = set()
@@ -242,7 +294,7 @@ class Tables:
 
     def flush(self) -> None:
         """Write every changed row to the store, so that digests are exact."""
-        for table in self._rows:
+        for table in (*self._rows, self.due, self.ready, self.leases):
             table.flush()
 
     def digest_values(self) -> dict[str, tuple[bytes, int]]:

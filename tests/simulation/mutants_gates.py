@@ -120,7 +120,12 @@ def upper_and_lower_case_are_one(patch: Patch) -> None:
             else found
         )
 
+    def known_as(href: str) -> tuple[str, str] | None:
+        found = lower(href)
+        return (found.identity, found.origin_key) if isinstance(found, canonical.Identity) else None
+
     patch.setattr(canonical, "identify", lower)
+    patch.setattr(canonical, "known_as", known_as)
 
 
 @mutant("asked_as_it_was_found:1")

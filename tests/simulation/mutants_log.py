@@ -68,7 +68,7 @@ def the_fold_knows_more_than_the_log(patch: Patch) -> None:
 
 @mutant("first_seen_once:18")
 def every_link_looks_new(patch: Patch) -> None:
-    one = discoveries._one
+    one, unsettled = discoveries._one, discoveries._unsettled
 
     class Blind:
         """Tables whose `urls` are empty to who asks for a row."""
@@ -87,7 +87,10 @@ def every_link_looks_new(patch: Patch) -> None:
         blind: Any = Blind(view)
         return one(blind, *args)
 
-    patch.setattr(discoveries, "_settled", always(False))
+    def all_of_them(*args: Any, ordinary: bool) -> Any:
+        return unsettled(*args, ordinary=False)
+
+    patch.setattr(discoveries, "_unsettled", all_of_them)
     patch.setattr(discoveries, "_one", unseen)
     patch.setattr(urls, "_check", always(None))
 

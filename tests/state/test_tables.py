@@ -14,20 +14,22 @@ from hypothesis import strategies as st
 
 from frontlog.avro.errors import Corrupt
 from frontlog.state import head
+from frontlog.state import tables as state_tables
 from frontlog.state.catalogue import CONTENT_TABLES, FRONTIER_TABLES, STORE_TABLES
 from frontlog.state.digest import recount
 from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.rows import AddressRow, MarksRow, Row, SiteRow
 from frontlog.state.store import Item, Store, Txn
-from frontlog.state.tables import TABLE_NAMES, Tables
+from frontlog.state.tables import TABLE_NAMES, Kept, Tables
 from support.examples import ROW_EXAMPLES, rows_of
 
 Model = dict[str, dict[bytes, Any]]
 Op = tuple[Any, ...]
 
 ROW_TABLES = {table.name: table.row for table in (*FRONTIER_TABLES, *CONTENT_TABLES) if table.row is not None}
-INDEXES = [name for name in TABLE_NAMES if name not in ROW_TABLES]
+KEY_SETS = ["due", "leases", "ready"]
+INDEXES = [name for name in TABLE_NAMES if name not in ROW_TABLES and name not in KEY_SETS]
 KEYS = st.sampled_from([b"a", b"aa", b"b", b"c\xff", b"k" * 300])
 STOPS = st.none() | KEYS
 NAMES = st.sampled_from(sorted(ROW_TABLES))
@@ -37,7 +39,8 @@ OPS = st.one_of(
     st.tuples(st.just("scan"), st.sampled_from(TABLE_NAMES), KEYS, STOPS),
     st.tuples(st.just("put"), st.sampled_from(INDEXES), KEYS, st.binary(max_size=3)),
     st.tuples(st.sampled_from(["get", "delete"]), st.sampled_from(INDEXES), KEYS),
-    st.tuples(st.just("first"), st.sampled_from(INDEXES), KEYS, STOPS),
+    st.tuples(st.sampled_from(["add", "delete"]), st.sampled_from(KEY_SETS), KEYS),
+    st.tuples(st.just("first"), st.sampled_from(INDEXES + KEY_SETS), KEYS, STOPS),
     st.tuples(st.just("crawl"), rows_of(MarksRow)),
     st.tuples(st.sampled_from(["flush", "reopen"])),
 )
@@ -60,10 +63,10 @@ def within(rows: dict[bytes, Any], start: bytes, stop: bytes | None) -> list[tup
     return [(k, v) for k, v in sorted(rows.items()) if k >= start and (stop is None or k < stop)]
 
 
-def reopened(txn: Txn, tables: Tables) -> Tables:
+def reopened(txn: Txn, tables: Tables, kept: Kept | None = None) -> Tables:
     """The tables as the next batch finds them."""
     head.save(txn, msgspec.structs.replace(tables.head, digests=tables.digest_values()))
-    return Tables(txn)
+    return Tables(txn, None, kept)
 
 
 def writes_of(txn: Txn, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[bytes]]]:
@@ -81,11 +84,14 @@ def writes_of(txn: Txn, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list
     return writes
 
 
-def step(txn: Txn, tables: Tables, model: Model, op: Op) -> Tables:
+def step(txn: Txn, tables: Tables, model: Model, op: Op, kept: Kept | None) -> Tables:
     match op:
         case ("put", name, key, row):
             getattr(tables, name).put(key, row)
             model[name][key] = row
+        case ("add", name, key):
+            getattr(tables, name).put(key)
+            model[name][key] = b""
         case ("again", name, key) if key in model[name]:
             getattr(tables, name).put(key, model[name][key])
         case ("get", name, key):
@@ -109,7 +115,7 @@ def step(txn: Txn, tables: Tables, model: Model, op: Op) -> Tables:
         case ("flush",):
             tables.flush()
         case ("reopen",):
-            tables = reopened(txn, tables)
+            tables = reopened(txn, tables, kept)
         case _:
             pass
     return tables
@@ -126,13 +132,18 @@ def assert_exact(txn: Txn, tables: Tables, model: Model) -> None:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ops=st.lists(OPS, max_size=25))
-def test_tables_are_a_dict_and_their_digests_a_recount(store: Store, ops: list[Op]) -> None:
+@given(ops=st.lists(OPS, max_size=25), keeps=st.booleans())
+def test_tables_are_a_dict_and_their_digests_a_recount(
+    store: Store, monkeypatch: pytest.MonkeyPatch, ops: list[Op], keeps: bool
+) -> None:
+    monkeypatch.setattr(state_tables, "KEPT_ROWS_MAX", 2)
+    monkeypatch.setattr(state_tables, "KEPT_ROW_BYTES_MAX", 150)
     model: Model = {name: {} for name in TABLE_NAMES}
+    kept = Kept() if keeps else None
     with store.begin(write=True) as txn:  # never committed: the next example finds an empty store
-        tables = Tables(txn)
+        tables = Tables(txn, None, kept)
         for op in ops:
-            tables = step(txn, tables, model, op)
+            tables = step(txn, tables, model, op, kept)
         assert_exact(txn, tables, model)
         assert_exact(txn, reopened(txn, tables), model)
 
@@ -156,15 +167,18 @@ def test_a_put_without_change_leaves_digest_and_store_alone(
 ) -> None:
     tables = Tables(txn)
     tables.sites.put(b"a", SiteRow(policy_seq=1))
-    tables.due.put(b"k", b"v")
+    tables.due.put(b"k")
+    tables.inlinks.put(b"k", b"v")
     before = tables.digest_values()
     again = reopened(txn, tables)
     writes = writes_of(txn, monkeypatch)
     again.sites.put(b"a", SiteRow(policy_seq=1))
     again.sites.put(b"a", SiteRow(policy_seq=2))
     again.sites.put(b"a", SiteRow(policy_seq=1))
-    again.due.put(b"k", b"v")
+    again.due.put(b"k")
     again.due.delete(b"not there")
+    again.inlinks.put(b"k", b"v")
+    again.inlinks.delete(b"not there")
     assert again.digest_values() == before
     assert writes == []
 
