@@ -2,10 +2,11 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import coverage
 import pytest
 from hypothesis import settings
 
@@ -30,6 +31,7 @@ SLOW = {
     "kafka/test_kafka_host": 10,
     "kafka/test_consume": 10,
     "fetch/test_parser_pool": 3,
+    "simulation/": 3,
     "kafka/": 3,
     "whole/": 3,
 }
@@ -54,6 +56,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """The process that hands out the tests names the place, and ends the broker when all of them are done."""
     given: str | None = getattr(config, "workerinput", {}).get("broker")
     config.stash[BROKER] = Path(given or tempfile.mkdtemp(prefix="frontlog-tests-"))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """pytest-cov pauses its own coverage for `no_cover`; in a process of pytest-xdist the one that begins with every process
+    (`patch` in pyproject.toml) would go on in its place."""
+    paused: list[coverage.Coverage] = []
+    while item.get_closest_marker("no_cover") and (running := coverage.Coverage.current()) is not None:
+        running.stop()
+        paused.append(running)
+    try:
+        return (yield)
+    finally:
+        for one in reversed(paused):
+            one.start()
 
 
 @pytest.hookimpl(optionalhook=True)
