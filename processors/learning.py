@@ -2,8 +2,8 @@
 
 | evidence | speaks for | speaks against |
 |---|---|---|
-| a redirect between `/a` and `/a/` | that form of `slash` | a page under the other form; the reverse redirect |
-| a redirect from http to https or back | that `scheme` | a page under the other; the reverse redirect |
+| a redirect between `/a` and `/a/` | that form of `slash` | a page under the other form; the reverse redirect; none there |
+| a redirect from http to https or back | that `scheme` | a page under the other; the reverse redirect; none there |
 | the same text under URLs that differ in one parameter | `ignored_params` with it | another text under them within a day |
 | the same text under http and https, in profile `index` | `scheme` https | another text under them within a day |
 
@@ -37,6 +37,9 @@ WORDS_MIN = 20
 """A text of fewer words says nothing about a URL."""
 NAMING_MAX = 20
 """Pages that name one as canonical and are merged when it comes."""
+KNOWN_MAX, KNOWN_AGAINST_MAX = 200, 20
+"""Rows of an origin that are looked at for pages that speak against a form, and pieces that come of it at most."""
+GONE = frozenset({404, 410})
 CANONICAL = (RuleName.CANONICAL.value,)
 
 
@@ -47,18 +50,23 @@ def of_result(
     view: Tables, ctx: Context, settings: Settings, result: FetchResult, row: UrlRow, to: State
 ) -> list[Event]:
     """What the answer to a page's request teaches; `to`: where the URL goes. Built behind the decision about it."""
-    if settings.learning.mode == "off" or to is not State.FETCHED:
+    if settings.learning.mode == "off":
         return []
     scales = Scales(view, ctx, settings.learning, result.origin_key)
+    if result.status in GONE:
+        return _nothing_there(scales, row)
+    if to is not State.FETCHED:
+        return []
     if result.location and not 200 <= result.status < 300:
         return _redirect(scales, row.url, result.location) if row.location != result.location else []
     events: list[Event] = []
     by_text = (
         settings.canonical.profile == "index"
     )  # there schemes are learned and unlearned by what pages say
-    for rule, value in url_forms.contradicted(row.url):
+    asked = row.requested or row.url  # as it was found: a rule may let another form stand for it
+    for rule, value in url_forms.contradicted(asked):
         if scales.row(rule, value) is not None and not (by_text and rule is RuleName.SCHEME):
-            events += scales.weigh(rule, value, Weight.AGAINST, row.url, row.url, "")
+            events += scales.weigh(rule, value, Weight.AGAINST, asked, asked, "")
     return events + _named(scales, settings, result, row)
 
 
@@ -69,10 +77,34 @@ def _redirect(scales: Scales, url: str, location: str) -> list[Event]:
     if form is None or isinstance(found, canonical.Refused):
         return []
     rule, value = form
-    events = scales.weigh(rule, value, Weight.AGREES, url, url, found.identity)
+    events = _known_pages(scales, rule, value) if scales.row(rule, value) is None else []
+    events += scales.weigh(rule, value, Weight.AGREES, url, url, found.identity, besides=len(events))
     opposite = {"add": "strip", "strip": "add", "https": "http", "http": "https"}[value]
     if scales.row(rule, opposite) is not None:
         events += scales.weigh(rule, opposite, Weight.AGAINST, url, url, found.identity)
+    return events
+
+
+def _known_pages(scales: Scales, rule: RuleName, value: str) -> list[Event]:
+    """What the pages that an origin has already say against a form of which there was no word yet."""
+    known = islice(scales.view.urls.scan(scales.origin, keys.after(scales.origin)), KNOWN_MAX)
+    pages = [row.requested or row.url for _, row in known if row.state is State.FETCHED and row.brought_page]
+    against = [url for url in pages if (rule, value) in url_forms.contradicted(url)]
+    return [
+        scales.event(rule, value, Weight.AGAINST, url, url, "", b"") for url in against[:KNOWN_AGAINST_MAX]
+    ]
+
+
+def _nothing_there(scales: Scales, row: UrlRow) -> list[Event]:
+    """A URL that isn't there but stands for another form of it that was a page."""
+    events: list[Event] = []
+    for rule, value, other in url_forms.other_forms(row.url) if not row.requested else ():
+        origin_key = split_origin(other)[0]
+        twin = scales.view.urls.get(keys.url_key(keys.origin_id(origin_key), other))
+        if twin is not None and twin.brought_page and twin.merged[:1] == (row.url,):
+            theirs = Scales(scales.view, scales.ctx, scales.rules, origin_key)
+            if theirs.row(rule, value) is not None:
+                events += theirs.weigh(rule, value, Weight.AGAINST, other, other, row.url)
     return events
 
 

@@ -35,6 +35,18 @@ def contradicted(url: str) -> Iterator[tuple[RuleName, str]]:
     yield RuleName.SCHEME, "http" if url.startswith("https") else "https"
 
 
+def other_forms(url: str) -> Iterator[tuple[RuleName, str, str]]:
+    """(rule, value, URL) of each URL for which a rule of forms lets this one stand."""
+    front, mark, query = url.partition("?")
+    if front.endswith("/") and front.count("/") > 3:
+        yield RuleName.SLASH, "add", front[:-1] + mark + query
+    elif not front.endswith("/"):
+        yield RuleName.SLASH, "strip", f"{front}/{mark}{query}"
+    scheme, _, rest = url.partition("://")
+    if ":" not in rest.partition("/")[0].rpartition("]")[2]:
+        yield RuleName.SCHEME, scheme, f"{'http' if scheme == 'https' else 'https'}://{rest}"
+
+
 def names_of(url: str) -> tuple[str, ...]:
     """Names of a URL's parameters, each once."""
     query = url.partition("?")[2]

@@ -60,9 +60,18 @@ class Scales:
         return self.view.url_rules.get(url_rules.key_of(self.origin, rule, value))
 
     def weigh(
-        self, rule: RuleName, value: str, weight: Weight, group: str, url: str, other: str, text: bytes = b""
+        self,
+        rule: RuleName,
+        value: str,
+        weight: Weight,
+        group: str,
+        url: str,
+        other: str,
+        text: bytes = b"",
+        besides: int = 0,
     ) -> list[Event]:
-        """What a piece of evidence leads to; nothing, when it says nothing new or an operator has spoken."""
+        """What a piece of evidence leads to; nothing, when it says nothing new or an operator has spoken. `besides`: pieces
+        against a rule of which there was no word, made just before."""
         row = self.row(rule, value)
         by_hand = row is not None and row.act is RuleAct.APPLIED and not row.learned
         if by_hand or (row is not None and row.act is RuleAct.REFUSED):
@@ -74,7 +83,7 @@ class Scales:
             return []
         evidence = self.event(rule, value, weight, group, url, other, text)
         agreeing = (row.agreeing if row else 0) + (weight is Weight.AGREES)
-        against = (row.against if row else 0) + (weight is Weight.AGAINST)
+        against = (row.against if row else besides) + (weight is Weight.AGAINST)
         act = self._act(row, weight, agreeing, against)
         return [evidence, *(self.rule(rule, value, act, agreeing, against, (url, other)) if act else [])]
 
