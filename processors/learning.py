@@ -95,6 +95,25 @@ def _known_pages(scales: Scales, rule: RuleName, value: str) -> list[Event]:
     ]
 
 
+def _known_texts(scales: Scales, name: str, besides: str) -> list[Event]:
+    """What the pages that an origin has already say against a parameter of which there was no word yet; `besides`: the group
+    of the piece that speaks for it."""
+    seen, pairs = dict[str, UrlRow](), dict[str, tuple[UrlRow, UrlRow]]()
+    for _, row in islice(scales.view.urls.scan(scales.origin, keys.after(scales.origin)), KNOWN_MAX):
+        if row.state is State.FETCHED and row.content_hash and name in url_forms.names_of(row.url):
+            group = url_forms.without(row.url, name)
+            other = seen.setdefault(group, row)
+            fresh = abs(row.last_success_ms - other.last_success_ms) <= COMPARED_MS
+            if group != besides and fresh and row.content_hash != other.content_hash:
+                pairs[group] = row, other
+    return [
+        scales.event(
+            RuleName.IGNORED_PARAMS, name, Weight.AGAINST, group, row.url, other.url, row.content_hash
+        )
+        for group, (row, other) in islice(pairs.items(), KNOWN_AGAINST_MAX)
+    ]
+
+
 def _nothing_there(scales: Scales, row: UrlRow) -> list[Event]:
     """A URL that isn't there but stands for another form of it that was a page."""
     events: list[Event] = []
@@ -122,8 +141,17 @@ def of_content(view: Tables, ctx: Context, settings: Settings, event: ContentVer
     events: list[Event] = []
     if name:
         group = url_forms.without(page.url, name)
+        if scales.row(RuleName.IGNORED_PARAMS, name) is None:
+            events += _known_texts(scales, name, group)
         events += scales.weigh(
-            RuleName.IGNORED_PARAMS, name, Weight.AGREES, group, page.url, same, page.text_sha256
+            RuleName.IGNORED_PARAMS,
+            name,
+            Weight.AGREES,
+            group,
+            page.url,
+            same,
+            page.text_sha256,
+            besides=len(events),
         )
     elif settings.canonical.profile == "index":
         plain = Scales(view, ctx, settings.learning, _plain_origin(page.origin_key))

@@ -160,3 +160,15 @@ def test_no_page_where_one_stands_for_another_that_was_there(status: int, was_pa
         bench.answer(lease)
     assert lease.requested == f"{gone}/"
     assert evidence(bench.answer(lease, status=status)) == [(SLASH, "add", Weight.AGAINST)] * was_page
+
+
+def test_texts_that_were_there_before_the_first_word_about_a_parameter_speak_too() -> None:
+    bench = crawl(confidence_min=0.6)
+    for n in range(2):
+        page(bench, f"{A}/p?lang={n}", bytes((n,)) * 32)
+        page(bench, f"{A}/q?lang={n}&x=1", b"q" * 32)
+        page(bench, f"{A}/e?lang={n}", b"e" * 32)
+    page(bench, f"{A}/e?lang=2", b"f" * 32)
+    made = content(bench, f"{A}/e?lang=1", b"e" * 32, f"{A}/e?lang=0")
+    assert evidence(made) == [(IGNORED, "lang", Weight.AGAINST), (IGNORED, "lang", Weight.AGREES)]
+    assert acts(made) == []
