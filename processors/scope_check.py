@@ -16,7 +16,7 @@ class _Question(msgspec.Struct, forbid_unknown_fields=True):
     """What may be asked."""
 
     url: str
-    seeds: list[str] = []
+    seeds: list[str] | None = None
     depth: int = 1
     scope: Scope = Scope()
     traps: Traps = Traps()
@@ -26,8 +26,9 @@ class _Question(msgspec.Struct, forbid_unknown_fields=True):
 def check_scope(line: dict[str, object], now_ms: int) -> dict[str, object]:
     """Answer {url, seeds?, depth?, scope?, traps?, at_ms?} -> {in_scope, reason?, detail?, identity, pattern}.
 
-    `seeds` are the crawl's seeds, `scope` and `traps` fields of the settings of that name; `now_ms` is when it is asked,
-    unless `at_ms` says so. How many URLs of a pattern there are no question can tell. Raises ConfigError.
+    `seeds` are the crawl's seeds (the URL itself, if there is no such field), `scope` and `traps` fields of the settings of
+    that name; `now_ms` is when it is asked, unless `at_ms` says so. How many URLs of a pattern there are no question can
+    tell. Raises ConfigError.
     """
     try:
         asked = msgspec.convert(line, _Question)
@@ -57,7 +58,7 @@ def _standing(asked: _Question, found: canonical.Identity) -> tuple[HostRow, Sit
     """The rows of the URL's host and site as the seeds make them."""
     scopes: list[str] = []
     seeded = False
-    for raw in asked.seeds:
+    for raw in [asked.url] if asked.seeds is None else asked.seeds:
         seed = _identity("seed", raw)
         assert isinstance(seed, canonical.Identity)
         widening = scope.seed_scope(asked.scope, seed.identity, SourceKind.SEED, 0)

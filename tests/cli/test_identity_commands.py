@@ -169,7 +169,8 @@ def test_what_is_readmitted_is_urls_or_a_host(monkeypatch: pytest.MonkeyPatch) -
     ("question", "in_scope", "reason"),
     [
         ({"url": "http://h/a", "seeds": ["http://h/"]}, True, None),
-        ({"url": "http://h/a"}, False, "out_of_scope"),
+        ({"url": "http://h/a"}, True, None),
+        ({"url": "http://h/a", "seeds": []}, False, "out_of_scope"),
         ({"url": "http://h/a", "scope": {"mode": "any"}, "depth": 17}, False, "out_of_scope"),
         (
             {"url": "http://h/p/a", "seeds": ["http://h/q/", "http://h/p/"], "scope": {"mode": "prefix"}},
