@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from frontlog.avro.enums import PolicyAct, Reason, State
-from frontlog.replay.shapes import Act, SitemapStatus, Status, Tally
+from frontlog.replay.shapes import Act, Rule, SitemapStatus, Status, Tally
 from frontlog.streams.summary import End, Phase, Progress, StateCount, Summary, WaitingHost
 
 HOSTS_SHOWN = 5
@@ -216,6 +216,16 @@ def signal_line(tally: Tally) -> str:
     )
 
 
+def withdrawn_line(rule: Rule) -> str:
+    """A learned rule that the crawl took back."""
+    named = f"{rule.rule.value}={rule.value}" if rule.value else rule.rule.value
+    what = command("frontlog", "rules", "--origin", rule.origin_key)
+    return (
+        f"Withdrawn: {named} at {rule.origin_key}, which was learned, on {moment(rule.at_ms)}; "
+        f"{many(rule.against, 'answer')} spoke against it and {rule.agreeing:,} for it; see {what}"
+    )
+
+
 def status_lines(status: Status) -> list[str]:
     """How a crawl stands."""
     running = f"running, process {status.pid}" if status.running else "not running"
@@ -233,6 +243,7 @@ def status_lines(status: Status) -> list[str]:
         lines.append("Operators' acts in force:")
         lines += [act_line(act) for act in status.acts]
     lines += [signal_line(one) for one in status.signals]
+    lines += [withdrawn_line(one) for one in status.withdrawn]
     lines.append("Partitions:")
     for part in status.partitions:
         paused = ", paused" if part.paused else ""

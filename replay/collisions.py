@@ -16,7 +16,7 @@ from frontlog.processors.url_rules import MERGING
 from frontlog.replay.folder import OpenShard, open_shard, shards_of
 from frontlog.replay.shapes import Collision, Rule, Tally
 from frontlog.state import keys
-from frontlog.state.rows import REASON_INDEX, STATE_INDEX, UrlRow
+from frontlog.state.rows import REASON_INDEX, STATE_INDEX, UrlRow, UrlRuleRow
 from frontlog.state.store import Txn
 from frontlog.state.tables import Tables
 from frontlog.streams.topics import Role
@@ -111,18 +111,27 @@ def rules(folder: Path, origin_key: str = "") -> tuple[Rule, ...]:
     for _, txn in _frontiers(folder):
         prefix = keys.origin_id(origin_key) if origin_key else b""
         tables = Tables(txn)
-        for _, row in tables.url_rules.scan(prefix, keys.after(prefix) if prefix else None):
-            found.append(
-                Rule(
-                    origin_key=row.origin_key, rule=row.rule, value=row.value, act=row.act, learned=row.learned,
-                    agreeing=row.agreeing, against=row.against, at_ms=row.at_ms, actor=row.actor, note=row.note,
-                )
-            )  # fmt: skip
+        scan = tables.url_rules.scan(prefix, keys.after(prefix) if prefix else None)
+        found += [_rule(row) for _, row in scan]
     order = {
         act: n
         for n, act in enumerate((RuleAct.APPLIED, RuleAct.PROPOSED, RuleAct.REFUSED, RuleAct.WITHDRAWN))
     }
     return tuple(sorted(found, key=lambda one: (order[one.act], one.origin_key, one.rule, one.value)))
+
+
+def _rule(row: UrlRuleRow) -> Rule:
+    return Rule(
+        origin_key=row.origin_key, rule=row.rule, value=row.value, act=row.act, learned=row.learned, agreeing=row.agreeing,
+        against=row.against, at_ms=row.at_ms, actor=row.actor, note=row.note,
+    )  # fmt: skip
+
+
+def unlearned(txn: Txn) -> Iterator[Rule]:
+    """The rules that were in force by learning and that evidence has withdrawn."""
+    for _, row in Tables(txn).url_rules.scan():
+        if row.learned and row.act is RuleAct.WITHDRAWN:
+            yield _rule(row)
 
 
 def tallies(txn: Txn) -> Iterator[Tally]:

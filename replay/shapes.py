@@ -106,7 +106,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How a crawl stands. `running`: a process has the folder open for crawling (its pid in `pid`).
 
     `durability`: what the commits of the last owner survived (log.durability). `leases`: slots given out.
-    `signals`: rules that merged or refused much of an origin within an hour, the newest first.
+    `signals`: rules that merged or refused much of an origin within an hour, `withdrawn`: those that were learned and that
+    evidence took back; the newest first.
     """
 
     folder: str
@@ -128,6 +129,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     archive_files: int = 0
     leases: int = 0
     signals: tuple[Tally, ...] = ()
+    withdrawn: tuple[Rule, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -11,9 +11,9 @@ from typing import TypeVar
 from frontlog.avro.codec import decode
 from frontlog.avro.enums import PolicyAct, ScopeKind, State, Topic
 from frontlog.avro.events import Event, OwnershipTaken, PartitionPaused
-from frontlog.replay.collisions import tallies
+from frontlog.replay.collisions import tallies, unlearned
 from frontlog.replay.folder import OpenShard, archive_size, log_bytes, open_shard, owner_of, shards_of
-from frontlog.replay.shapes import Act, PartitionStatus, SitemapStatus, Status, Tally
+from frontlog.replay.shapes import Act, PartitionStatus, Rule, SitemapStatus, Status, Tally
 from frontlog.state import head as heads
 from frontlog.state.catalogue import META
 from frontlog.state.rows import PolicyRow, SitemapRow
@@ -46,6 +46,7 @@ def status(folder: Path) -> Status:
     acts: dict[Act, None] = {}
     durabilities: set[str] = set()
     signals: list[Tally] = []
+    withdrawn: list[Rule] = []
     rejects = leases = 0
     sitemaps: list[tuple[SitemapRow, str]] = []
     for ref in refs:
@@ -61,6 +62,7 @@ def status(folder: Path) -> Status:
             leases += txn.count("leases")
             sitemaps += _sitemaps_of(Tables(txn))
             signals += [one for one in tallies(txn) if one.signalled_ms]
+            withdrawn += unlearned(txn)
             acts |= dict.fromkeys(_acts(shard, txn))
     waiting = sorted(survey.waiting, key=lambda host: (-host.urls, host.host))
     archive_bytes, archive_files = archive_size(folder)
@@ -85,6 +87,7 @@ def status(folder: Path) -> Status:
         archive_files=archive_files,
         leases=leases,
         signals=tuple(sorted(signals, key=lambda one: -one.signalled_ms)[:SIGNALS_SHOWN]),
+        withdrawn=tuple(sorted(withdrawn, key=lambda one: -one.at_ms)[:SIGNALS_SHOWN]),
     )
 
 

@@ -10,6 +10,7 @@ from frontlog.replay import identity_reference
 from frontlog.replay.collisions import collisions, rules
 from frontlog.replay.rebuild import rebuild
 from frontlog.replay.status import status
+from frontlog.wording import status_lines
 from support.driver import Driver
 from support.faults_identity import (
     RULE,
@@ -92,6 +93,11 @@ def test_a_learned_rule_that_turns_out_wrong_is_withdrawn_by_the_crawl_itself(tm
     (one,) = rules(tmp_path / "c")
     assert (one.act, one.learned, one.against) == (RuleAct.WITHDRAWN, True, 250)
     assert collisions(tmp_path / "c", "slash") == ()
+    (told,) = status(tmp_path / "c").withdrawn
+    assert told == one
+    assert "Withdrawn: slash=add at http://a.example:80, which was learned" in "\n".join(
+        status_lines(status(tmp_path / "c"))
+    )
     assert rebuild(tmp_path / "c", tmp_path / "new", lambda _: None, processes=1).equal
 
 
