@@ -45,17 +45,19 @@ class ArchiveWriter:
         """Start the thread."""
         self._thread.start()
 
-    async def store(self, build: Callable[[], Capture]) -> BodyRef:
-        """Have records built and written; returns once they are durable. Raises what `build` raises, and what ended
+    def store(self, build: Callable[[], Capture]) -> "asyncio.Future[BodyRef]":
+        """Have records built and written; done once they are durable. Fails with what `build` raises, and with what ended
         the thread: FrontlogError for a folder that can't be written."""
         loop = asyncio.get_running_loop()
         waiting = _Waiting(build, loop, loop.create_future())
         with self._wake:
             if self.failed is not None:
-                raise self.failed
+                waiting.done.set_exception(self.failed)
+                return waiting.done
             self._waiting.append(waiting)
-            self._wake.notify()
-        return await waiting.done
+            if len(self._waiting) == 1:  # else it was told, and hasn't come to look yet
+                self._wake.notify()
+        return waiting.done
 
     @property
     def load(self) -> int:

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import cast
 
-from aiohttp import ClientTimeout, StreamReader, TCPConnector
+from aiohttp import ClientPayloadError, ClientTimeout, StreamReader, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
@@ -61,10 +61,13 @@ class PinnedProtocol(ResponseHandler):
         self._body: StreamReader | None = None
 
     def begin(self, exchange: Exchange) -> None:
-        """Expect one answer: not decoded, without aiohttp's time limits, trailers bounded like heads."""
+        """Expect one answer."""
         self.exchange = exchange
         self.uses += 1
         self._body = None
+
+    def _expect(self, exchange: Exchange) -> None:
+        """Have aiohttp's parser read a body: not decoded, without its time limits, trailers bounded like heads."""
         bytes_max = exchange.limits.header_bytes_max
         self.set_response_params(
             read_until_eof=True,
@@ -91,13 +94,29 @@ class PinnedProtocol(ResponseHandler):
                 exchange.more()
                 return
             framing, data = parts
-            # Apart from the body: a parser that fails at surplus bytes forgets a head of the same piece.
-            super().data_received(framing)
-        if data:
-            super().data_received(data)
-        self._collect(exchange)
+            if framing:
+                self._expect(exchange)
+                # Apart from the body: a parser that fails at surplus bytes forgets a head of the same piece.
+                super().data_received(framing)
+        if exchange.left is not None:
+            self._count(exchange, data, exchange.left)
+        else:
+            if data:
+                super().data_received(data)
+            self._collect(exchange)
         if not exchange.ended.done():
             exchange.more()
+
+    def _count(self, exchange: Exchange, data: bytes, left: int) -> None:
+        """Bytes of a body of which so many are left; more than these spoil the connection."""
+        if len(data) > left:
+            data = data[:left]
+            self.force_close()
+        exchange.left = left - len(data)
+        if data:
+            exchange.take(data)
+        if not exchange.left:
+            exchange.finish()
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """What aiohttp's parser found: the first is the answer, a second one spoils the connection."""
@@ -118,6 +137,10 @@ class PinnedProtocol(ResponseHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The socket is gone; for a body without a length that is its end."""
+        if self.exchange is not None and self.exchange.left:
+            self.exchange.fail(
+                ClientPayloadError(f"{self.exchange.left} bytes of the body did not come: {exc}")
+            )
         super().connection_lost(exc)
         if self.exchange is not None:
             self._collect(self.exchange)

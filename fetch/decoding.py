@@ -10,11 +10,11 @@ with the bytes as they are.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import brotli
+import msgspec
 from isal import isal_zlib
 
 ACCEPT_ENCODING: Final = "gzip, br"
@@ -38,8 +38,7 @@ class DecodeStatus(StrEnum):
     UNKNOWN_ENCODING = "unknown_encoding"
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(msgspec.Struct, frozen=True):
     """A decoded body. `data` is what could be had, at most the cap; `chain` the codings as applied."""
 
     data: bytes

@@ -3,8 +3,9 @@
 aiohttp's own reader strips, folds and forgets: the archive needs the very bytes of the head, politeness
 needs the instant of the first byte, the header limit must hold before anything is parsed, and what came
 of a body must be there when the rest does not come. So the protocol (`fetch/connector.py`) hands every
-received byte to the `Exchange` first, until the head is whole; the rest goes to aiohttp's parser behind a
-minimal head that frames the body, and what the parser makes of it comes back here at once.
+received byte to the `Exchange` first, until the head is whole. A body whose length the head says is counted
+here; any other goes to aiohttp's parser behind a minimal head that frames it, and what the parser makes of it
+comes back here at once.
 
     connect ──sent()──> first_byte ──receive()──> head ──receive()──> body ──finish()──> done
        │                    │                      │                   │
@@ -18,7 +19,16 @@ import math
 from enum import StrEnum
 
 from frontlog.avro.enums import Reason
-from frontlog.fetch.heads import BadHead, Head, framing, head_end, looks_like_http, read_head
+from frontlog.fetch.heads import (
+    BadHead,
+    Head,
+    body_length,
+    framing,
+    head_end,
+    keeps,
+    looks_like_http,
+    read_head,
+)
 from frontlog.fetch.http_types import Limits, Timings, Truncation
 
 
@@ -48,13 +58,17 @@ class Exchange:
         self.phase = Phase.CONNECT
         self.head: Head | None = None
         self.keep = False
+        self.left: int | None = None
+        """Bytes of the body that are still to come; None: the head doesn't say how many."""
         self.failure: tuple[Reason, str] | None = None
         self.truncated: Truncation | None = None
         self.chunks: list[bytes] = []
         self.body_bytes = 0
         self.broken: BaseException | None = None
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.alarm = asyncio.timeout_at(self.deadline(self.started_s, limits.connect_ms))
+        self.alarm = asyncio.timeout(None)
+        self._due_s = self.deadline(self.started_s, limits.connect_ms)
+        self._timer: asyncio.TimerHandle | None = loop.call_at(self._due_s, self._ring)
         self._received: bytes = b""
         self._interim_bytes = 0
         self._only_total = False
@@ -75,7 +89,7 @@ class Exchange:
             self._enter(self.phase, self.deadline(self.started_s, self.limits.total_ms))
 
     def receive(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """Take bytes of the head. When it is whole: (framing head, beginning of the body).
+        """Take bytes of the head. When it is whole: (framing head, empty where `left` is known; beginning of the body).
 
         None: more is needed, or this was enough and `ended` is set. Interim answers (1xx, RFC 9110 §15.2)
         are passed over, but their bytes count against the limit.
@@ -98,7 +112,8 @@ class Exchange:
                 head = read_head(data[:end])
                 if head.status == 101:  # we never ask for another protocol (RFC 9110 §7.8)
                     raise BadHead("101 Switching Protocols")
-                lines, self.keep = framing(head)
+                self.left = body_length(head)
+                lines, self.keep = framing(head) if self.left is None else (b"", keeps(head, self.left))
             except BadHead as bad:
                 return self._fail(Reason.PROTOCOL_ERROR, str(bad))
             if head.status >= 200:
@@ -155,10 +170,27 @@ class Exchange:
             elapsed_ms=ms(now - self.started_s),
         )
 
+    def stop(self) -> None:
+        """Stop the clocks."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _enter(self, phase: Phase, deadline_s: float) -> None:
         self.phase = phase
-        if not self.alarm.expired():  # it is already ringing: the fetch ends as it would have
-            self.alarm.reschedule(deadline_s)
+        self._due_s = deadline_s
+        # A timer that rings too early looks again: most fetches end before their first one rings.
+        if self._timer is not None and deadline_s < self._timer.when():
+            self._timer.cancel()
+            self._timer = self.loop.call_at(deadline_s, self._ring)
+
+    def _ring(self) -> None:
+        assert self._timer is not None, "it was not stopped"
+        if self._due_s > self._timer.when():
+            self._timer = self.loop.call_at(self._due_s, self._ring)
+            return
+        self._timer = None
+        self.alarm.reschedule(self.loop.time())
 
     def _fail(self, reason: Reason, detail: str) -> tuple[bytes, bytes] | None:
         self.failure = reason, detail

@@ -33,6 +33,9 @@ FRAMING_NAME = re.compile(rb"(?im)^(?=transfer-encoding[ \t]*:|content-length[ \
 """Where a head names a field that frames the body: the places where the archive puts its prefix."""
 ARCHIVE_PREFIX = b"X-Archive-Orig-"
 LENGTH_DIGITS_MAX = 18
+NAMES_KEPT_MAX, NAME_KEPT_CHARACTERS_MAX = 4_096, 64
+_names: set[str] = set()
+"""Names of fields that were found to be tokens."""
 
 
 class BadHead(Exception):
@@ -137,13 +140,21 @@ def read_head(raw: bytes) -> Head:
                 value = f"{value} {clean(text)}".strip()
             else:
                 continue
-        elif colon and TOKEN.fullmatch(name := name.rstrip(" \t")):
+        elif colon and (name in _names or is_name(name := name.rstrip(" \t"))):
             value = clean(value)
         else:
             continue
         headers.append((name, value))
     phrase = clean((line[3] or b"").decode("latin-1"))
     return Head(raw, version, int(line[2]), phrase, tuple(headers))
+
+
+def is_name(name: str) -> bool:
+    """Whether a field may be called so. The usual names are remembered."""
+    valid = TOKEN.fullmatch(name) is not None
+    if valid and len(_names) < NAMES_KEPT_MAX and len(name) <= NAME_KEPT_CHARACTERS_MAX:
+        _names.add(name)
+    return valid
 
 
 def clean(value: str) -> str:
@@ -157,19 +168,31 @@ def framing(head: Head) -> tuple[bytes, bool]:
 
     Raises BadHead when the length of the body cannot be known.
     """
-    options = ",".join(head.all("connection")).lower()
-    keep = "close" not in options if head.version == "HTTP/1.1" else "keep-alive" in options
-    line = f"{head.version} {head.status} -\r\n"
-    if head.status in (204, 304):  # never a body, whatever the other lines say (RFC 9112 §6.3 rule 1)
-        lines = ""
-    elif head.codings:
-        keep = keep and head.version == "HTTP/1.1" and head.get("content-length") is None
-        lines = "Transfer-Encoding: chunked\r\n" if head.chunked else ""
+    length = body_length(head)
+    if length is not None and head.status not in (204, 304):
+        lines = f"Content-Length: {length}\r\n"
     else:
-        length = content_length(head)
-        lines = "" if length is None else f"Content-Length: {length}\r\n"
-    keep = keep and bool(lines or head.status in (204, 304))
-    return f"{line}{lines}Connection: {'keep-alive' if keep else 'close'}\r\n\r\n".encode(), keep
+        lines = "Transfer-Encoding: chunked\r\n" if head.chunked and length is None else ""
+    keep = keeps(head, length)
+    connection = "keep-alive" if keep else "close"
+    return f"{head.version} {head.status} -\r\n{lines}Connection: {connection}\r\n\r\n".encode(), keep
+
+
+def keeps(head: Head, length: int | None) -> bool:
+    """Whether the connection may be kept: nobody wants it closed, and the head says where the body ends; `length` is what
+    `body_length` says."""
+    options = ",".join(head.all("connection")).lower()
+    if "close" in options if head.version == "HTTP/1.1" else "keep-alive" not in options:
+        return False
+    chunked = head.chunked and head.version == "HTTP/1.1" and head.get("content-length") is None
+    return length is not None or chunked
+
+
+def body_length(head: Head) -> int | None:
+    """How many bytes follow the head, where it says so; None: something else frames them. Raises BadHead."""
+    if head.status in (204, 304):  # never a body, whatever the other lines say (RFC 9112 §6.3 rule 1)
+        return 0
+    return None if head.codings else content_length(head)
 
 
 def content_length(head: Head) -> int | None:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Literal
 
+import msgspec
+
 from frontlog.avro.enums import Reason
 from frontlog.fetch.decoding import Decoded
 from frontlog.fetch.heads import Head
@@ -52,8 +54,7 @@ class Limits:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(msgspec.Struct, frozen=True):
     """One request. `url` is the WHATWG href to request, without userinfo; its fragment is not sent.
 
     `host` as in the URL (IPv6 in brackets); `address` is the judged IP address, without brackets, and
@@ -71,8 +72,7 @@ class FetchRequest:
     started_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(msgspec.Struct, frozen=True):
     """How long a fetch took, in ms, each rounded up. What was not reached is 0.
 
     `sent_ms`: when the request was sent, on the caller's clock. `connect_ms`: TCP and TLS; 0 on a kept
@@ -87,8 +87,7 @@ class Timings:
     elapsed_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResponse:
+class FetchResponse(msgspec.Struct, frozen=True):
     """One answer. `body` is as received but for the chunk framing, still content-coded.
 
     `truncated` is None for a whole body. `reason` is `ok`, `oversize`, `timeout`, `truncated`,

@@ -9,6 +9,7 @@ a row for each the pool gives up, since then something is wrong with this machin
 
 import asyncio
 import contextlib
+import math
 import socket
 import subprocess
 import sys
@@ -69,6 +70,7 @@ class _Worker(asyncio.Protocol):
         self.is_killed = False
         self.is_lost = False
         self._timer: asyncio.TimerHandle | None = None
+        self._due_s = math.inf
         self._buffer = bytearray()
         self._transport: asyncio.WriteTransport | None = None
 
@@ -95,16 +97,29 @@ class _Worker(asyncio.Protocol):
             self._arm()
 
     def _arm(self) -> None:
-        """Time the page whose turn it is, or the start."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self.is_ready:
-            self._timer = asyncio.get_running_loop().call_later(START_S_MAX, self.kill)
-        elif self.pages:
-            self._timer = asyncio.get_running_loop().call_later(
-                self.pool.timeout_s * self.pages[0].factor, self._too_slow
-            )
+        """Time the page whose turn it is, or the start. A timer that rings too early looks again: setting one for each
+        page would be for nothing."""
+        if self.is_ready and not self.pages:
+            self._due_s = math.inf
+            return
+        loop = asyncio.get_running_loop()
+        self._due_s = loop.time() + (
+            self.pool.timeout_s * self.pages[0].factor if self.is_ready else START_S_MAX
+        )
+        if self._timer is None or self._due_s < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(self._due_s, self._ring)
+
+    def _ring(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and self._due_s > timer.when():
+            if self._due_s < math.inf:
+                self._timer = asyncio.get_running_loop().call_at(self._due_s, self._ring)
+        elif self.is_ready:
+            self._too_slow()
+        else:
+            self.kill()
 
     def _too_slow(self) -> None:
         page = self.pages.popleft()

@@ -12,6 +12,7 @@ a result, too: it costs its own URL the attempt and stops no other.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Literal, Protocol, cast
 
 from msgspec.structs import replace
@@ -47,6 +48,8 @@ from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.state.keys import split_origin_key
 
 PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain"})
+VERDICTS_KEPT_MAX = 4_096
+"""Addresses whose verdict is kept: it depends on nothing else."""
 SITEMAPS_AT_ONCE = 8
 """Named sitemaps that are fetched or read at once: each may be 50 MB."""
 EVENTS_AT_ONCE = 1
@@ -95,6 +98,7 @@ class Pipeline:
         self._parsers = parsers
         self._emitter = emitter
         self._sitemaps = asyncio.Semaphore(SITEMAPS_AT_ONCE)
+        self._judge = lru_cache(VERDICTS_KEPT_MAX)(partial(judge, allow=rules.allow))
 
     async def carry_out(self, lease: Lease) -> FetchResult:
         """Do what a lease allows and emit what came of it; the result is returned once it is durable."""
@@ -172,7 +176,7 @@ class Pipeline:
         """Gates 1 and 2; the others were passed when the lease was decided."""
         if not lease.requested.startswith(("http://", "https://")):
             return self._result(lease, Reason.BAD_SCHEME, lease.requested[:64], Timings())
-        verdict = judge(lease.address, self.rules.allow)
+        verdict = self._judge(lease.address)
         if not verdict.allowed:
             detail = f"{verdict.address} ({verdict.reason.value if verdict.reason else ''})"
             return self._result(lease, Reason.BLOCKED_NETWORK, detail, Timings())
@@ -212,7 +216,7 @@ class Pipeline:
         result = self._result(lease, exc.reason, exc.detail, times)
         return result if exc.response is None else with_headers(result, exc.response)
 
-    async def _store(self, lease: Lease, answer: FetchResponse) -> BodyRef:
+    def _store(self, lease: Lease, answer: FetchResponse) -> "asyncio.Future[BodyRef]":
         """Make the exchange durable."""
 
         known = bool(lease.earlier_ms and (lease.etag or lease.last_modified))
@@ -226,7 +230,7 @@ class Pipeline:
                 truncated=answer.truncated.value if answer.truncated else "", earlier=earlier,
             )  # fmt: skip
 
-        return await self._archive.store(build)
+        return self._archive.store(build)
 
     async def _robots(self, lease: Lease, answer: FetchResponse) -> FetchResult:
         """A robots.txt: the text goes into the result, whole or cut at its limit."""
@@ -245,7 +249,7 @@ class Pipeline:
     async def _page(self, lease: Lease, answer: FetchResponse) -> FetchResult:
         """A page: archive, parse, candidate, discoveries, in an order that loses nothing."""
         result = with_headers(self._result(lease, answer.reason, answer.detail, answer.timings), answer)
-        storing = asyncio.ensure_future(self._store(lease, answer))
+        storing = self._store(lease, answer)
         try:
             parsed = await self._parse(lease, answer)
         except ParserFailed as exc:

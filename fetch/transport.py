@@ -89,6 +89,8 @@ class Transport:
             if self._closed:
                 raise Retriable("the transport was closed") from exc
             ending.explain(exchange, exc)
+        finally:
+            exchange.stop()
         return ending.response(exchange, sending)
 
     async def _ask(

@@ -12,6 +12,7 @@ tools agree with us. The version of the list and the number of partitions are pi
 either moves sites, which is a migration.
 """
 
+import re
 from functools import cache, lru_cache
 
 import publicsuffixlist
@@ -22,6 +23,7 @@ PSL_VERSION = f"publicsuffixlist {publicsuffixlist.__version__}"
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 SITES_CACHED_MAX = 65_536
 _MASK = 0xFFFFFFFF
+_AUTHORITY = re.compile(r"[^/?#]+")
 
 
 @cache
@@ -39,8 +41,8 @@ def split_origin(href: str) -> tuple[str, str]:
     scheme, separator, rest = href.partition("://")
     if not separator:
         raise ValueError(f"no authority in {href[:100]!r}")
-    end = next((i for i, c in enumerate(rest) if c in "/?#"), len(rest))
-    host, port = split_port(rest[:end].rpartition("@")[2])
+    authority = _AUTHORITY.match(rest)
+    host, port = split_port(authority[0].rpartition("@")[2] if authority else "")
     port = port or DEFAULT_PORTS.get(scheme, "")
     if not host or not port:
         raise ValueError(f"no host or port in {href[:100]!r}")

@@ -255,13 +255,14 @@ class SimArchiveWriter(ArchiveWriter):
     def start(self) -> None:
         return
 
-    async def store(self, build: Callable[[], Capture]) -> BodyRef:
-        if self.failed is not None:
-            raise self.failed
+    def store(self, build: Callable[[], Capture]) -> "asyncio.Future[BodyRef]":
         wish = _Wish(build, asyncio.get_running_loop().create_future())
+        if self.failed is not None:
+            wish.done.set_exception(self.failed)
+            return wish.done
         self._wishes.append(wish)
         self._flush_in(0.002)
-        return await wish.done
+        return wish.done
 
     def close(self) -> None:
         if self._timer is not None:
