@@ -8,6 +8,7 @@ of the synthetic web is left out, and says so, where Go is missing.
 """
 
 import argparse
+import hashlib
 import json
 import random
 import shutil
@@ -28,6 +29,7 @@ from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import Reason, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, FirstSeen, Transition
 from frontlog.fetch.parse_job import Job, parse
+from frontlog.fetch.warc import build_exchange
 from frontlog.processors.canonical import identify
 from frontlog.processors.page import parse_page
 from frontlog.processors.resolve import Base
@@ -48,6 +50,8 @@ WARM_PAGES = 4 * HOSTS
 PAGES_A_BATCH = 20
 ROUND_S = 0.4
 ROUNDS = 5
+REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench/1\r\nAccept: text/html\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 48000\r\n\r\n"
 URL = "https://www.example.org/articles/2026/11/some-slug-of-a-page-12345.html?id=7"
 
 
@@ -263,6 +267,26 @@ def page_costs(scratch: Path, count: int = 200) -> Iterator[Cost]:
     yield Cost("page: parse, links, text, events, encoded", {"us": each_us(parse_all, count), "bytes": size})
     figures = {"us": 80 * each_us(identities, links_count), "links_a_page": links_count / count}
     yield Cost("identities of 80 links of a page, as found", figures)
+    figures = {
+        "us": each_us(partial(archive_all, pages), count),
+        "sha1_us": each_us(partial(sha1_all, pages), count),
+    }
+    yield Cost("archive: request and answer of a page, as records", figures)
+
+
+def archive_all(pages: list[tuple[str, bytes]]) -> None:
+    """What the archive's thread does with each page before it is written."""
+    for url, body in pages:
+        build_exchange(
+            capture_id=f"bench/{url}", target_uri=url, started_ms=1, ip_address="127.0.0.1", request_head=REQUEST,
+            response_head=ANSWER, body=body,
+        )  # fmt: skip
+
+
+def sha1_all(pages: list[tuple[str, bytes]]) -> None:
+    """The floor of one of its digests."""
+    for _, body in pages:
+        hashlib.sha1(body, usedforsecurity=False).digest()
 
 
 # --- the command -------------------------------------------------------------------------------------------------
