@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 
-.PHONY: help crawl demo test check fmt fuzz docs clean check-static check-lint check-types check-mypy check-pyright check-imports check-collect check-tests check-docs check-wheel bench bench-micro bench-peers kills kafka cluster chaos simulate
+.PHONY: help crawl demo test check fmt fuzz docs clean check-static check-lint check-types check-mypy check-pyright check-imports check-collect check-tests check-docs check-wheel bench bench-micro bench-peers bench-kafka kills kafka cluster chaos simulate
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -143,6 +143,9 @@ bench-micro: .venv/run.stamp ## what single steps cost: links, decisions, rebuil
 
 bench-peers: .venv/run.stamp ## other crawlers on the same web in the same run; PAGES=, HOSTS=
 	$(BIN)/python -m bench.peers --pages $(PAGES) --hosts $(HOSTS) $(ARGS)
+
+bench-kafka: .venv/dev.stamp ## a crawl on Kafka beside an embedded one in the same run, hand-overs, one owner, rebuilding; PAGES=, HOSTS=
+	PYTHONPATH=tests $(BIN)/python -m bench.kafka --pages $(PAGES) --hosts $(HOSTS) $(ARGS)
 
 kills: .venv/run.stamp ## kill a crawl N times at random moments, fill its disk, and judge what it comes to; N=
 	$(BIN)/python -m bench.kills --n $(N) $(ARGS)

@@ -23,8 +23,8 @@ ADMIN_S_MAX = 20.0
 TXN_TIMEOUT_MS = 20_000
 """How long an open transaction of a writer that died may hold up readers."""
 LINGER_MS = 5
-QUEUED_KIB = 16 * 1_024
-"""What a consumer fetches ahead."""
+QUEUED_BYTES_MAX = 16 << 20
+"""What a consumer fetches ahead, unless it is told to be content with less."""
 
 _FENCED = {
     KafkaError._FENCED,  # pyright: ignore[reportPrivateUsage]
@@ -39,7 +39,6 @@ _OUT_OF_RANGE = {
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,  # pyright: ignore[reportPrivateUsage]
-    KafkaError._UNKNOWN_PARTITION,  # pyright: ignore[reportPrivateUsage]
 }
 _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -51,6 +50,9 @@ _REFUSED = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT,
 }
 _AWAY = {
+    # Of a topic whose partitions were counted when the process began: a broker that is starting knows none of them yet.
+    KafkaError._UNKNOWN_PARTITION,  # pyright: ignore[reportPrivateUsage]
+    KafkaError._DESTROY_BROKER,  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
     KafkaError._TRANSPORT,  # pyright: ignore[reportPrivateUsage]
     KafkaError._ALL_BROKERS_DOWN,  # pyright: ignore[reportPrivateUsage]
     KafkaError._TIMED_OUT,  # pyright: ignore[reportPrivateUsage]
@@ -92,7 +94,9 @@ def _error_of(exc: BaseException) -> KafkaError | None:
     return first if isinstance(first, KafkaError) else None
 
 
-def consumer(servers: str, client_id: str, *, wait_ms: int = 10) -> Consumer:
+def consumer(
+    servers: str, client_id: str, *, wait_ms: int = 10, queued_bytes_max: int = QUEUED_BYTES_MAX
+) -> Consumer:
     """A consumer that is assigned by hand. `wait_ms`: how long the broker may hold a fetch when there is nothing."""
     return Consumer(
         {
@@ -104,8 +108,10 @@ def consumer(servers: str, client_id: str, *, wait_ms: int = 10) -> Consumer:
             "enable.partition.eof": True,
             "fetch.wait.max.ms": wait_ms,
             "fetch.error.backoff.ms": 20,
-            "queued.max.messages.kbytes": QUEUED_KIB,
-            "fetch.message.max.bytes": MESSAGE_BYTES_MAX,
+            "queued.max.messages.kbytes": max(1, min(queued_bytes_max, QUEUED_BYTES_MAX) >> 10),
+            "fetch.message.max.bytes": min(
+                MESSAGE_BYTES_MAX, queued_bytes_max
+            ),  # one larger record comes all the same
         }
     )
 

@@ -30,6 +30,7 @@ from frontlog.streams.clock import SystemClock
 from frontlog.streams.embedded import ARCHIVE_FOLDER, process_name
 from frontlog.streams.fetch_side import make_archive, make_rules
 from frontlog.streams.kafka_emitter import KafkaEmitter
+from frontlog.streams.kafka_inputs import INPUTS_BYTES_MAX
 from frontlog.streams.kafka_log import KafkaLog
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl
 from frontlog.streams.kafka_runner import KafkaRunner
@@ -139,6 +140,7 @@ class KafkaHost:
             self.runners[role, partition] = KafkaRunner(
                 self.ground, role, partition, self.slots, commit_delay_ms=self.config.options.log.commit_delay_ms,
                 share=share, hand_out=self._begin, failed=self.fail, tally=self.tally,
+                inputs_bytes_max=INPUTS_BYTES_MAX // len(actives),
             )  # fmt: skip
         self.standbys = Standbys(self.ground, sorted(set(standbys) - set(actives)), failed=self.fail)
         self.standbys.start()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from frontlog.avro.errors import OffsetOutOfRange
 from frontlog.streams.kafka_client import END_OF_PARTITION, consumer, of_kafka
@@ -19,30 +19,36 @@ from frontlog.streams.records import NewRecord, Record, record_bytes
 
 WAITING_MAX = 4_000
 """Inputs of one topic that wait for a batch; beyond it the topic is paused until half of them are taken."""
-WAITING_BYTES_MAX = 32 << 20
+INPUTS_BYTES_MAX = 256 << 20
+"""Bytes of inputs that a worker holds for all of its shards, half of them in the clients' queues. Each shard has its share,
+which may be overshot by what one look takes."""
 POLL_RECORDS_MAX = 1_000
+POLL_CHUNK = 100
+"""Records after which queues are looked at, whether they are full."""
 WAIT_MS = 100
 
 
 class _Waiting:
     """One topic: what waits, up to where it was fetched, and whether that was its end."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, bytes_max: int) -> None:
         self.records: deque[Record] = deque()
         self.size_bytes = 0
+        self.bytes_max = bytes_max
         self.end = offset
         self.caught_up = False
         self.paused = False
 
     def full(self) -> bool:
-        return len(self.records) >= WAITING_MAX or self.size_bytes >= WAITING_BYTES_MAX
+        return len(self.records) >= WAITING_MAX or self.size_bytes >= self.bytes_max
 
     def half_empty(self) -> bool:
-        return len(self.records) <= WAITING_MAX // 2 and self.size_bytes <= WAITING_BYTES_MAX // 2
+        return len(self.records) <= WAITING_MAX // 2 and self.size_bytes <= self.bytes_max // 2
 
 
 class KafkaInputs:
-    """`topics`: full name by topic; `positions`: where each goes on. Used by one thread."""
+    """`topics`: full name by topic; `positions`: where each goes on; `bytes_max`: what may wait here and in the
+    client. Used by one thread."""
 
     def __init__(
         self,
@@ -51,12 +57,15 @@ class KafkaInputs:
         topics: Mapping[str, str],
         partition: int,
         positions: Mapping[str, int],
+        *,
+        bytes_max: int = INPUTS_BYTES_MAX,
     ) -> None:
+        half = bytes_max // 2
         self._names = dict(topics)
         self._topics = {name: topic for topic, name in topics.items()}
         self._partition = partition
-        self._waiting = {topic: _Waiting(positions.get(topic, 0)) for topic in topics}
-        self._consumer: Consumer = consumer(servers, client_id, wait_ms=WAIT_MS)
+        self._waiting = {topic: _Waiting(positions.get(topic, 0), half // len(topics)) for topic in topics}
+        self._consumer: Consumer = consumer(servers, client_id, wait_ms=WAIT_MS, queued_bytes_max=half)
         try:
             self._consumer.assign(
                 [TopicPartition(name, partition, self._waiting[topic].end) for topic, name in topics.items()]
@@ -68,26 +77,33 @@ class KafkaInputs:
         """Take in what has arrived, without waiting; how many records. Raises OffsetOutOfRange when what a position names
         was deleted, and what else the broker says."""
         taken = 0
-        for message in self._consumer.consume(POLL_RECORDS_MAX, 0):
-            topic = self._topics[message.topic() or ""]
-            one = self._waiting[topic]
-            error = message.error()
-            if error is None:
-                record = record_of(message)
-                one.records.append(record)
-                one.size_bytes += record_bytes(record)
-                one.end = record.offset + 1
-                one.caught_up = False
-                taken += 1
-            elif error.code() == END_OF_PARTITION:
-                one.caught_up = True
-            else:
-                self._refused(topic, error)
-        for topic, one in self._waiting.items():
-            if not one.paused and one.full():
-                self._consumer.pause([TopicPartition(self._names[topic], self._partition)])
-                one.paused = True
+        for _ in range(POLL_RECORDS_MAX // POLL_CHUNK):
+            messages = self._consumer.consume(POLL_CHUNK, 0)
+            taken += sum(map(self._took, messages))
+            for topic, one in self._waiting.items():
+                if not one.paused and one.full():
+                    self._consumer.pause([TopicPartition(self._names[topic], self._partition)])
+                    one.paused = True
+            if len(messages) < POLL_CHUNK:
+                break
         return taken
+
+    def _took(self, message: Message) -> bool:
+        """Keep what the client has brought; whether it is a record."""
+        topic = self._topics[message.topic() or ""]
+        one = self._waiting[topic]
+        error = message.error()
+        if error is None:
+            record = record_of(message)
+            one.records.append(record)
+            one.size_bytes += record_bytes(record)
+            one.end = record.offset + 1
+            one.caught_up = False
+        elif error.code() == END_OF_PARTITION:
+            one.caught_up = True
+        else:
+            self._refused(topic, error)
+        return error is None
 
     def _refused(self, topic: str, error: Any) -> None:
         found = of_kafka(error, f"reading {self._names[topic]}/{self._partition}")

@@ -39,8 +39,9 @@ class KafkaRunner:
         hand_out: Callable[[list[Lease]], None],
         failed: Callable[[BaseException], None],
         tally: Tally,
+        inputs_bytes_max: int,
     ) -> None:
-        self.shard = KafkaShard(ground, role, partition)
+        self.shard = KafkaShard(ground, role, partition, inputs_bytes_max=inputs_bytes_max)
         self.name = self.shard.name
         self.ready = asyncio.Event()
         self.batches = self.decided = self.rejects = 0

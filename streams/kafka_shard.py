@@ -50,7 +50,7 @@ from frontlog.streams.batching import BatchMaker, Done, Poison, Poisoned
 from frontlog.streams.clock import OwnClock
 from frontlog.streams.kafka_client import CALL_S_MAX, of_kafka
 from frontlog.streams.kafka_fold import fold_tail
-from frontlog.streams.kafka_inputs import KafkaBatch, KafkaInputs
+from frontlog.streams.kafka_inputs import INPUTS_BYTES_MAX, KafkaBatch, KafkaInputs
 from frontlog.streams.kafka_log import KafkaLog, fenced_producer, send
 from frontlog.streams.kafka_places import KafkaCrawl, ShardLog, transactional_id
 from frontlog.streams.records import NewRecord
@@ -143,10 +143,14 @@ def pin_topics(store: Store, ground: Ground, role: Role) -> None:
 
 
 class KafkaShard:
-    """One shard that this process owns. `open` and `close` may be called in another thread than the event loop's."""
+    """One shard that this process owns. `inputs_bytes_max`: its share of what may wait here. `open` and `close` may be
+    called in another thread than the event loop's."""
 
-    def __init__(self, ground: Ground, role: Role, partition: int) -> None:
+    def __init__(
+        self, ground: Ground, role: Role, partition: int, *, inputs_bytes_max: int = INPUTS_BYTES_MAX
+    ) -> None:
         self.ground = ground
+        self._inputs_bytes_max = inputs_bytes_max
         self.role = role
         self.partition = partition
         self.partitions = ground.partitions if role is Role.FRONTIER else CONTENT_PARTITIONS
@@ -188,8 +192,9 @@ class KafkaShard:
             ground.clock.not_before(self.head.at_ms)
         names = {topic.value: ground.log.full_name(topic) for topic in input_topics(self.role)}
         self._inputs = KafkaInputs(
-            ground.crawl.servers, f"{ground.crawl.prefix}inputs", names, self.partition, self.head.positions
-        )
+            ground.crawl.servers, f"{ground.crawl.prefix}inputs", names, self.partition, self.head.positions,
+            bytes_max=self._inputs_bytes_max,
+        )  # fmt: skip
 
     async def take_over(self) -> Done:
         """The first batch of this owner."""
@@ -278,7 +283,8 @@ class KafkaShard:
                     send(producer, name, number, new, told)
             producer.commit_transaction(CALL_S_MAX)
         except KafkaException as exc:
-            raise of_kafka(exc, f"{self.name}: committing a batch") from exc
+            # What kept a record out says more than that the commit misses it.
+            raise of_kafka(errors[0] if errors else exc, f"{self.name}: committing a batch") from exc
         if errors:
             raise of_kafka(errors[0], f"{self.name}: committing a batch")
         return ends

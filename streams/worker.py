@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import faust
+from aiokafka.errors import KafkaConnectionError
 
-from frontlog.avro.errors import FrontlogError
+from frontlog.avro.errors import FrontlogError, Retriable
 from frontlog.state.owner_lock import OwnerLock
 from frontlog.streams.faust_host import make_app
 from frontlog.streams.kafka_host import KafkaHost
@@ -35,7 +36,7 @@ def run_worker(
     loglevel: str = "warning",
 ) -> None:
     """Work until SIGTERM or SIGINT. `told` gets a line whenever there is news. Raises ConfigError for what a person must
-    mend before it can begin; ends the process when something goes wrong later."""
+    mend before it can begin, and Retriable when Kafka is away then; ends the process when something goes wrong later."""
     dying = threading.Lock()
 
     def failed(exc: BaseException) -> None:
@@ -51,4 +52,7 @@ def run_worker(
         sys.argv = [sys.argv[0]]  # Faust looks there for options of its own
         worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True)
         worker.spinner = None
-        worker.execute_from_commandline()
+        try:
+            worker.execute_from_commandline()
+        except KafkaConnectionError as exc:
+            raise Retriable(f"{crawl}: {exc}") from exc

@@ -8,6 +8,7 @@ Not verified: several brokers.
 
 import os
 import random
+import signal
 import time
 from itertools import cycle
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from bench.story import Again, hold, read_story
 from bench.weblog import Visit
 from frontlog.avro.enums import Reason
+from frontlog.avro.errors import Fenced, Retriable
 from frontlog.streams.kafka_places import KafkaCrawl
 from frontlog.streams.kafka_topics import create
 from support.broker import Broker
@@ -28,6 +30,8 @@ from support.workers import prove
 MINUTES = float(os.environ.get("FRONTLOG_CHAOS_MINUTES", "0"))
 GAP_MS = 100
 HOSTS = 6
+UNHARMED = {-signal.SIGKILL, 137, Fenced.exit_code, Retriable.exit_code}
+"""How a worker may end here: killed, crashed as it was told to, shut out, Kafka away. Nothing that a person must mend."""
 FAILED_FETCH = (Reason.TIMEOUT, Reason.CONNECTION_RESET, Reason.CONNECTION_REFUSED)
 
 
@@ -69,6 +73,7 @@ def test_nothing_is_wrong_after_every_trouble(kafka_to_kill: Broker, tmp_path: P
             chaos.close()
             print(*chaos.story)
             print(*chaos.ends, sep="\n")
+        assert {code for _, code, _ in chaos.ends} <= UNHARMED, chaos.ends
         prove(crawl, chaos.folders, tmp_path / "copy")
         assert_polite(site, GAP_MS)
         print(asked_again(site, tmp_path / "copy"))
