@@ -15,6 +15,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, cast
 
 import faust
+from aiokafka.errors import IllegalStateError
 from faust.assignor import partition_assignor
 from faust.assignor.client_assignment import CopartitionedAssignment
 from faust.assignor.copartitioned_assignor import CopartitionedAssignor
@@ -68,6 +69,11 @@ class LogRecovery(Recovery):
             except RebalanceAgain:
                 continue
             except ServiceStopped:
+                return
+            except (
+                IllegalStateError
+            ) as exc:  # the client has lost what it was given, as when the broker died meanwhile
+                app.host.fail(Retriable(f"{app.crawl}: Kafka took back what it had given: {exc}"))
                 return
             except Exception as exc:
                 app.host.fail(exc)

@@ -24,6 +24,8 @@ SLOW = {
     "kafka/test_chaos": 90,
     "whole/test_kills": 35,
     "simulation/test_seeds.py::test_no_invariant_breaks": 35,
+    "kafka/test_cluster.py::test_make_cluster": 30,
+    "kafka/test_schema_registry.py::test_a_crawl": 20,
     "kafka/test_worker": 20,
     "kafka/test_operating": 20,
     "kafka/test_doctor": 20,

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from frontlog.streams.topics import CONTENT_PARTITIONS
 from house.source import ROOT
 from support import compose
-from support.broker import Broker
 from support.crawls import here, until
 from support.processes import environment
 
@@ -66,19 +66,20 @@ def status(port: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(180)
-def test_make_cluster_crawls_and_ends_with_its_children(kafka: Broker, tmp_path: Path) -> None:
-    """`kafka` only says whether there are jars; the cluster has a broker of its own."""
+def test_make_cluster_crawls_and_ends_with_its_children(kafka_jars: Path, tmp_path: Path) -> None:
+    """`kafka_jars` says whether there are any; the cluster has a broker of its own."""
+    assert kafka_jars.is_dir()
     argv = [sys.executable, "-m", "support.cluster", str(tmp_path / "cluster")]
     with (tmp_path / "said").open("wb") as out:
         cluster = subprocess.Popen(
-            argv, stdout=out, stderr=out, env=environment() | {"PYTHONPATH": str(ROOT / "tests")}
+            argv, stdout=out, stderr=out, env=environment(traced=False) | {"PYTHONPATH": str(ROOT / "tests")}
         )
     try:
         until(lambda: "Ctrl-C" in said(tmp_path) or cluster.poll() is not None, seconds=90)
         seeding = re.search(r"  frontlog (seed .*)", said(tmp_path))
         ports = re.findall(r"127\.0\.0\.1:(\d+)/status", said(tmp_path))
         assert seeding is not None and len(ports) == 2, said(tmp_path)
-        until(lambda: sum(len(status(port)["shards"]) for port in ports) == 2 * 17, seconds=60)
+        until(lambda: sum(len(status(port)["shards"]) for port in ports) == 2 * shards(), seconds=60)
         seeded = here(*seeding[1].split())
         assert seeded.exit_code == 0, seeded.output
         until(lambda: all(status(port)["pages"] > 5 for port in ports), seconds=60)
@@ -92,6 +93,12 @@ def test_make_cluster_crawls_and_ends_with_its_children(kafka: Broker, tmp_path:
             cluster.terminate()
             cluster.wait(60)
     assert mentioning(str(tmp_path)) == []
+
+
+def shards() -> int:
+    """Each of them is owned by one worker and followed by the other."""
+    words = compose.command("topics", {})
+    return int(words[words.index("--partitions") + 1]) + CONTENT_PARTITIONS
 
 
 def said(folder: Path) -> str:

@@ -41,7 +41,7 @@ class Service:
         self.name = name
         self._argv = argv
         self._log = log
-        self._environment = environment() | dict(more or {})
+        self._environment = environment(traced=False) | dict(more or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def tend(self) -> None:
@@ -111,7 +111,7 @@ def run(folder: Path) -> None:
         fill(site, PAGES)
         schemas.wait()
         made = compose.command("topics", places | {"http://registry:8080/apis/ccompat/v7": schemas.url})
-        subprocess.run(command(*made), check=True, env=environment())
+        subprocess.run(command(*made), check=True, env=environment(traced=False))
         ports = kafka.free_ports(4)
         running = services(folder, broker.bootstrap, schemas.url, ports)
         for one in running:  # ended in the opposite order, those that need no other first
