@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
+)
 from confluent_kafka.cimpl import NewPartitions
 
 from frontlog.avro.codec import decode
@@ -221,9 +227,17 @@ def make_anew(admin: Any, crawl: KafkaCrawl) -> None:
     kafka_topics.make(admin, crawl.prefix, {"rejects": PARTITIONS + 1}, replication=1)
 
 
+def limit(admin: Any, crawl: KafkaCrawl) -> None:
+    entry = ConfigEntry("retention.ms", "604800000", incremental_operation=AlterConfigOpType.SET)
+    wish = ConfigResource(ResourceType.TOPIC, f"{crawl.name}.transitions", incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([wish]).values():
+        future.result(30)
+
+
 @pytest.mark.parametrize(
     ("act", "said"),
     [
+        (limit, "transitions has retention.ms=604800000, it must be -1"),
         (add_partitions, "control has 5 partitions, 2 are wanted"),
         (delete, "rejects is missing"),
         (make_anew, "rejects was made anew"),
