@@ -118,6 +118,7 @@ def crawled(place: Place, broker: Broker, pages: int, settings: Sequence[str]) -
         ends = [one.end() for one in workers]
         place.server.settled(log)
         found = window(log)
+        topics = in_topics(broker, name, found.pages)
         place.server.rotate("hand-over")
         workers = [Worker(name, folder, settings) for folder in folders]
         until(lambda: sum(one.owned() for one in workers) == SHARDS, "every shard has an owner again")
@@ -137,6 +138,7 @@ def crawled(place: Place, broker: Broker, pages: int, settings: Sequence[str]) -
         "cpu_ms_page": 1_000 * sum(cpu_s for cpu_s, _ in ends) / found.pages,
         "anonymous_mb_max": sum(mb for _, mb in ends),
         "hand_over_s": handed,
+        "topics": topics,
     }  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def _hand_over(workers: list[Worker], how: signal.Signals) -> float:
 
 
 def in_topics(broker: Broker, crawl: KafkaCrawl, pages: int) -> dict[str, Any]:
-    """Records and bytes a page in Kafka's segments, by topic."""
+    """Offsets, markers of transactions included, and bytes of Kafka's segments, for a page; in all and by topic."""
     log = KafkaLog(crawl.servers, TOPICS, prefix=crawl.prefix)
     counts: dict[str, float] = {}
     sizes: dict[str, float] = {}
@@ -273,7 +275,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 "hand-over under load: "
                 + ", ".join(f"{how} {took_s:.1f} s" for how, took_s in kafka["hand_over_s"].items())
             )
-            topics = in_topics(broker, KafkaCrawl(broker.bootstrap, "bench"), kafka["pages"])
+            topics = kafka["topics"]
             print(
                 f"in Kafka: {topics['offsets_page']:.1f} offsets and {topics['bytes_page']:,.0f} bytes a page"
             )
@@ -291,7 +293,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print(f"warm shard: {alone['warm_s']:.2f} s from its assignment to its first decision", flush=True)
     return {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": here._asdict(), "hosts": options.hosts,
-        "embedded": {"pages_s": usual_s, "cpu_ms_page": usual}, "kafka": kafka, "ratio": ratio, "topics": topics,
+        "embedded": {"pages_s": usual_s, "cpu_ms_page": usual}, "kafka": kafka, "ratio": ratio,
         "owner": owner._asdict(), "rebuild": rebuild._asdict(), "warm_s": alone["warm_s"],
     }  # fmt: skip
 

@@ -50,8 +50,6 @@ _REFUSED = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT,
 }
 _AWAY = {
-    # Of a topic whose partitions were counted when the process began: a broker that is starting knows none of them yet.
-    KafkaError._UNKNOWN_PARTITION,  # pyright: ignore[reportPrivateUsage]
     KafkaError._DESTROY_BROKER,  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
     KafkaError._TRANSPORT,  # pyright: ignore[reportPrivateUsage]
     KafkaError._ALL_BROKERS_DOWN,  # pyright: ignore[reportPrivateUsage]
@@ -84,6 +82,9 @@ def of_kafka(exc: BaseException | KafkaError, doing: str) -> FrontlogError:
         return ConfigError(f"{said}; run: frontlog topics create")
     if code in _REFUSED:
         return ConfigError(said)
+    if code == KafkaError._UNKNOWN_PARTITION:  # pyright: ignore[reportPrivateUsage]
+        # Topics were looked at when the process began: more likely a broker is starting, and knows none of them yet.
+        return Retriable(f"{said}; is the broker starting? Otherwise run: frontlog topics create")
     if code in _AWAY or error.retriable():
         return Retriable(said)
     return FrontlogError(said)
