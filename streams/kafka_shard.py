@@ -45,7 +45,7 @@ from frontlog.state.catalogue import META, STORE_TABLES
 from frontlog.state.lmdb_store import MAP_BYTES, LmdbStore
 from frontlog.state.rows import FOLD_VERSION
 from frontlog.state.store import Store, Txn, in_write
-from frontlog.state.tables import Tables
+from frontlog.state.tables import Kept, Tables
 from frontlog.streams.batching import BatchMaker, Done, Poison, Poisoned
 from frontlog.streams.clock import OwnClock
 from frontlog.streams.kafka_client import CALL_S_MAX, of_kafka
@@ -160,6 +160,7 @@ class KafkaShard:
         self.head = heads.Head()
         self.poisoned: list[str] = []
         self._poison: dict[Poison, str] = {}
+        self._kept = Kept()
         self._store: LmdbStore | None = None
         self._producer: Producer | None = None
         self._inputs: KafkaInputs | None = None
@@ -185,6 +186,7 @@ class KafkaShard:
         self._store = open_store(self.folder)
         pin_topics(self._store, ground, self.role)
         self.head = fold_tail(self._store, self.log, self.role, self.partition, stopped=stopped)
+        self._kept = Kept()
         if stopped():
             return
         if self.head.seq:
@@ -219,15 +221,18 @@ class KafkaShard:
                 self.poisoned.append(str(exc))
 
     async def _attempt(self, wanted: int, work: Callable[[BatchMaker], None], start: bool) -> Done:
+        kept, self._kept = self._kept, Kept()  # good again once what this batch changes in it is committed
         with self.store.begin(write=True) as txn:
-            done, batch = self._decide(txn, wanted, work, start)
+            done, batch = self._decide(Tables(txn, self.head, kept), wanted, work, start)
             if done.head is None:
+                self._kept = kept
                 return done
             following = await self._publish(batch.appended)
             head = replace(done.head, fold_version=FOLD_VERSION, next={**self.head.next, **following})
             try:
                 heads.save(txn, head)
                 txn.commit()
+                self._kept = kept
             except MapFull:  # the log has the batch: let the store have it from there
                 txn.abort()
                 head = fold_tail(self.store, self.log, self.role, self.partition)
@@ -236,7 +241,7 @@ class KafkaShard:
         return done._replace(head=head)
 
     def _decide(
-        self, txn: Txn, wanted: int, work: Callable[[BatchMaker], None], start: bool
+        self, tables: Tables, wanted: int, work: Callable[[BatchMaker], None], start: bool
     ) -> tuple[Done, KafkaBatch]:
         ground, head = self.ground, self.head
         ctx = Context(
@@ -244,7 +249,7 @@ class KafkaShard:
             owner=ground.owner, partition=self.partition, partitions=self.partitions,
         )  # fmt: skip
         batch = KafkaBatch(self.inputs)
-        made = BatchMaker(Tables(txn, head), batch, ctx, self.role, poison=self._poison)
+        made = BatchMaker(tables, batch, ctx, self.role, poison=self._poison)
         work(made)
         made.take_inputs()
         if self.role is Role.FRONTIER and not self.inputs.caught_up(Topic.FETCH_RESULTS):
