@@ -1,4 +1,4 @@
-"""What policy costs: verdicts among many rules, a sitemap of 50,000 URLs in a parser worker, a block of a large site.
+"""What policy costs: verdicts among many rules, the links of a page, traps, a sitemap, a block.
 
     python -m bench.policy
 
@@ -13,15 +13,20 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 
 from frontlog.avro.codec import decode, encode
-from frontlog.avro.enums import ScopeKind, Topic
+from frontlog.avro.enums import ScopeKind, SourceKind, Topic
 from frontlog.avro.events import Control
 from frontlog.fetch.parse_job import NAMED, Job, parse
-from frontlog.processors import machine
+from frontlog.processors import machine, traps
+from frontlog.processors.canonical import identify
 from frontlog.processors.context import Cause, Context
+from frontlog.processors.resolve import Base
 from frontlog.processors.robots_txt import RobotsTxt, verdict
 from frontlog.processors.robots_txt import parse as parse_robots
+from frontlog.processors.settings import Traps
+from frontlog.processors.url_rules import PROFILES, OriginRules
 from frontlog.state import keys
 from frontlog.state.catalogue import STORE_TABLES
 from frontlog.state.memory_store import MemoryStore
@@ -44,6 +49,12 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "two wildcards each": ("Disallow: /*a*b*{}",),
     "two numbers each": ("Disallow: /*red*{1}*size={2}",),
 }
+LINKS = (
+    "/wiki/Some_Page_{}", "https://www.example.org/articles/2026/11/a-slug-of-a-page-{}.html", "item.html?id={}&lang=en",
+    "/search?q=lamp&page={}", "#part{}", "https://other.example:18080/x/{}", "/caf\u00e9/{}", "../up/{}/",
+    "/esc/%E3%83%84{}", "/news/{}?utm_source=home&utm_medium=web",
+)  # fmt: skip
+"""Spellings of links, in the mix that pages have; each once for every number."""
 FILES = {"7 MB": (20, False), "7 MB, gzip": (20, True), "48 MB": (830, False), "48 MB, gzip": (830, True)}
 
 
@@ -77,6 +88,50 @@ def judge_all(robots: RobotsTxt, urls: list[str]) -> None:
     """A verdict for each URL."""
     for url in urls:
         verdict(robots, "bot", url)
+
+
+def each_us(work: Callable[[], object], count: int) -> float:
+    """Processor time of one of the `count` things that a call does, us."""
+    return best_s(work) / count * 1e6
+
+
+def identities() -> Iterable[str]:
+    """What the links of a page cost: joined with its base, and their identities under both profiles."""
+    raws = [form.format(n) for n in range(2_000) for form in LINKS]
+    base = Base("https://www.example.org/dir/page.html?x=1")
+    hrefs = [href for href in base.join_all(raws) if href is not None]
+    yield f"80 links joined with their page: {80 * each_us(lambda: base.join_all(raws), len(raws)):.0f} us"
+    for name, wanted in PROFILES.items():
+        took_us = each_us(partial(identify_all, hrefs, wanted), len(hrefs))
+        yield f"80 identities under {name}: {80 * took_us:.0f} us"
+
+
+def identify_all(hrefs: list[str], wanted: OriginRules) -> None:
+    """The identity of each href."""
+    for href in hrefs:
+        identify(href, wanted)
+
+
+def trap_costs() -> Iterable[str]:
+    """What it costs to see that a new URL is no trap, and to find its pattern."""
+    for name, form in (("a path", LINKS[1]), ("a query", LINKS[3])):
+        urls = [Base("https://www.example.org/").join(form.format(n)) or "" for n in range(10_000)]
+        judged_us = each_us(partial(judge_traps, urls), len(urls))
+        pattern_us = each_us(partial(patterns, urls), len(urls))
+        yield f"a new URL with {name} is no trap: {judged_us:.1f} us; its pattern, once counted: {pattern_us:.1f} us"
+
+
+def judge_traps(urls: list[str]) -> None:
+    """Whether each URL is a trap, with an origin that has few."""
+    tables = Tables(MemoryStore(STORE_TABLES).begin(write=True))
+    for url in urls:
+        traps.judge(tables, Traps(), None, None, url, SourceKind.PAGE, NOW_MS)
+
+
+def patterns(urls: list[str]) -> None:
+    """The pattern of each URL, made anew."""
+    for url in urls:
+        traps.pattern_of.__wrapped__(url)
 
 
 def urlset(padding: int) -> bytes:
@@ -133,7 +188,8 @@ def main() -> None:
     if sys.argv[1:2] == ["--read"]:
         print(read_one(sys.argv[2]))
         return
-    for line in (*verdicts(), *sitemaps(), *(block(count) for count in ORIGINS)):
+    costs = chain(verdicts(), identities(), trap_costs(), sitemaps(), (block(count) for count in ORIGINS))
+    for line in costs:
         print(line, flush=True)
 
 
