@@ -17,7 +17,16 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("avro", "state", "processors", "fetch", "streams", "replay")
 BUILD = ROOT / "build" / "wheel"
 # Modules that belong to an optional extra may miss these, and nothing else, in a core installation.
-EXTRAS = {"aiokafka", "confluent_kafka", "datasketch", "faust", "mode", "numpy", "prometheus_client", "pyarrow"}
+EXTRAS = {
+    "aiokafka",
+    "confluent_kafka",
+    "datasketch",
+    "faust",
+    "mode",
+    "numpy",
+    "prometheus_client",
+    "pyarrow",
+}
 
 IMPORT_ALL = """
 import importlib, pathlib, pkgutil, sys

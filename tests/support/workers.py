@@ -20,8 +20,9 @@ from frontlog.streams import kafka_shard
 from frontlog.streams.kafka_fold import fold_tail
 from frontlog.streams.kafka_log import KafkaLog
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl, ShardLog
+from frontlog.streams.kafka_topics import members
 from frontlog.streams.topics import Role
-from support.crawls import QUICK, command, here, options, parts
+from support.crawls import QUICK, command, here, options, parts, until
 from support.processes import Process
 
 SETTINGS = QUICK | {"limits.total_ms": 3_000, "attempts.lease_ms": 4_000}
@@ -56,6 +57,7 @@ class Worker(Process):
 def prove(crawl: KafkaCrawl, folders: Iterable[Path], copy: Path) -> None:
     """Copy a crawl whose workers have ended, verify it, and hold the tables of every worker against it."""
     folders = list(folders)
+    until(lambda: not members(crawl), what="the end of the workers' sessions")
     held = [path for folder in folders if (path := folder / "archive").is_dir()]
     archives = [word for path in held for word in ("--archive", path)]
     copied = here("log", "copy", *archives, str(crawl), copy)
