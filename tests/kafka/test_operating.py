@@ -236,8 +236,9 @@ def test_decisions_that_were_deleted_are_missed_by_who_must_fold_them(desk: Desk
 
 
 def test_a_quota_slows_one_part_and_loses_nothing(desk: Desk) -> None:
-    """Ten seconds' worth passes at once; what is behind it waits until the rate, over ten seconds, is below the quota."""
-    batches, rate = 15, 40_000
+    """Ten seconds' worth passes at once; what is behind it waits until the rate, over ten seconds, is below the quota:
+    600 kB take a minute."""
+    batches, rate = 15, 10_000
     client = ("--entity-type", "clients", "--entity-name", f"{desk.crawl.name}.inputs")
     with desk.worker() as worker:
         until(owned(worker))
