@@ -244,6 +244,9 @@ def _settings(port: int, controller: int, folder: Path) -> dict[str, str]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(folder / "data"),
         "auto.create.topics.enable": "false",
+        # Events of tests are of any age: nothing is deleted for its age while a test reads it.
+        "log.initial.task.delay.ms": "86400000",
+        "log.retention.check.interval.ms": "86400000",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
         "offsets.topic.replication.factor": "1",
