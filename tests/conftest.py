@@ -1,6 +1,7 @@
 """Fixtures that more than one room uses."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -10,8 +11,13 @@ import coverage
 import pytest
 from hypothesis import settings
 
+from house.source import ROOT
 from support.broker import Broker, Unavailable, end_shared, jars, shared
 from support.order import shared_out
+
+# `bench/` stands at the root, which comes last: its folders `avro`, `state` ... must not hide other packages of these names.
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
 
 # A busy machine is no fault of an example; what may take only so long has a bound of its own in its test.
 # FRONTLOG_EXAMPLES=5000 tries more of them where a test doesn't say how many.
