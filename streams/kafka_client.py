@@ -31,6 +31,8 @@ _FENCED = {
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    # What a producer says of every later call once it was fenced: a worker that was stopped and goes on hears nothing else.
+    KafkaError._FATAL,  # pyright: ignore[reportPrivateUsage]
 }
 _OUT_OF_RANGE = {
     KafkaError.OFFSET_OUT_OF_RANGE,

@@ -6,8 +6,10 @@ Not verified: more than one broker, TLS and SASL.
 import os
 
 import pytest
+from confluent_kafka import KafkaError
 
 from frontlog.avro.errors import Fenced, Retriable
+from frontlog.streams.kafka_client import of_kafka
 from frontlog.streams.kafka_log import KafkaLog
 from frontlog.streams.kafka_places import TOPICS, KafkaCrawl
 from frontlog.streams.kafka_topics import create
@@ -51,6 +53,11 @@ def test_a_second_owner_shuts_the_first_out(crawl: KafkaCrawl) -> None:
         txn.commit()
     assert len(list(second.scan("transitions", 0, 0))) == 2
     put(second, "transitions")
+
+
+def test_what_a_fenced_producer_says_of_all_that_follows_is_that_it_is_fenced() -> None:
+    later = KafkaError(KafkaError._FATAL)  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(of_kafka(later, "appending"), Fenced)
 
 
 def test_writers_of_other_names_leave_each_other_alone(crawl: KafkaCrawl) -> None:
