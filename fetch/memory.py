@@ -27,14 +27,14 @@ def keep_freed_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, PIECE_BYTES)
 
 
-def keep_house() -> None:
-    """Both, for a process that makes many short-lived objects and few cycles: a parser, a crawler, a worker."""
-    keep_freed_memory()
-    search_cycles_seldom()
-
-
 def search_cycles_seldom() -> None:
     """Leave what was made until now out of searches for cycles, and search after many more objects than Python would."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
+
+
+def keep_house() -> None:
+    """Both of these, for a process that makes many short-lived objects and few cycles: a parser, a crawler, a worker."""
+    keep_freed_memory()
+    search_cycles_seldom()

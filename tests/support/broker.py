@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -65,14 +65,19 @@ def jars() -> Path:
         return libs
     if named:
         raise Unavailable(f"FRONTLOG_KAFKA_LIBS={named} holds no kafka_2.13 jar")
-    if shutil.which("mvn") is None:
-        raise Unavailable("no `mvn`: install Maven, or name a folder of Kafka's jars in FRONTLOG_KAFKA_LIBS")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not libs.exists():
-            _collect(libs)
+    filled(libs, _collect, "install Maven, or name a folder of Kafka's jars in FRONTLOG_KAFKA_LIBS")
     return libs
+
+
+def filled(folder: Path, collect: Callable[[Path], None], otherwise: str) -> None:
+    """Let Maven fill a folder of a cache, unless it is there; of several processes one does. Raises Unavailable."""
+    if shutil.which("mvn") is None:
+        raise Unavailable(f"no `mvn`: {otherwise}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            collect(folder)
 
 
 def _collect(libs: Path) -> None:

@@ -7,7 +7,6 @@ on ports of its own, and is ended by the id of its process.
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from support.broker import MAVEN_S_MAX, START_S_MAX, Unavailable, free_ports
+from support.broker import MAVEN_S_MAX, START_S_MAX, Unavailable, filled, free_ports
 
 VERSION = "3.0.9"
 CACHE = Path.home() / ".cache" / f"frontlog-registry-{VERSION}"
@@ -33,13 +32,7 @@ def jars() -> Path:
         raise Unavailable("no `java`: install a JDK, 17 or newer, to run a schema registry")
     folder = CACHE / "app"
     if not (folder / RUNNER).exists():
-        if shutil.which("mvn") is None:
-            raise Unavailable("no `mvn`: install Maven, which brings the schema registry")
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with (CACHE / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.exists():
-                _collect(folder)
+        filled(folder, _collect, "install Maven, which brings the schema registry")
     return folder
 
 
