@@ -215,6 +215,7 @@ class ParseFacts(Event, frozen=True, kw_only=True):
     canonical_url: str = ""
     robots_meta: tuple[str, ...] = ()
     text_sha256: bytes = b""
+    links_known: bytes = b""
 
 
 class SitemapFacts(Event, frozen=True, kw_only=True):

@@ -55,7 +55,9 @@ def _default_of(kind: Json, default: Json) -> str:
     if isinstance(kind, str) and kind in vars(enums):
         return f"{kind}.{getattr(enums, kind).named(default).name}"
     if kind == "bytes":
-        return repr(default.encode("latin-1"))  # Avro 1.12, "Records": code points 0-255 are the bytes
+        # Avro 1.12, "Records": code points 0-255 are the bytes
+        escaped = "".join(f"\\x{byte:02x}" for byte in default.encode("latin-1"))
+        return f'b"{escaped}"'
     if isinstance(default, list):
         assert not default, "the default of an array is the empty one"
         return "()"

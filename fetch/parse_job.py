@@ -5,12 +5,14 @@ more for each origin that the page links to, so that the process that fetches on
 """
 
 import hashlib
+from typing import NamedTuple
 
 import msgspec
 
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import SourceKind
 from frontlog.avro.events import Discovery, ParseFacts
+from frontlog.fetch.known_links import KNOWN_LINK_BYTES, KnownLinks, short_of
 from frontlog.fetch.listing import listed
 from frontlog.fetch.parts import Found, Link, parted
 from frontlog.processors import canonical
@@ -18,6 +20,8 @@ from frontlog.processors.discoveries import NOFOLLOW
 from frontlog.processors.links import Links
 from frontlog.processors.page import parse_page
 from frontlog.processors.robots_meta import directives_of
+from frontlog.processors.sites import partition_of, site_of, split_origin
+from frontlog.state.keys import origin_id, split_origin_key, url_key
 
 PAGE_PRIORITY = 2
 NAMED, EVIDENT = 1, 2
@@ -32,7 +36,9 @@ REL_CHARACTERS_MAX = 200
 class Job(msgspec.Struct, frozen=True, array_like=True):
     """A page to parse. `url` is where it was fetched, `identity` what it is known by, `depth` its own; `nofollow`: its
     X-Robots-Tag says so. `listing`: whether it is a sitemap or feed, NAMED as one or EVIDENT by its type; `via`: of such
-    a one, the sitemaps that led to it, itself last."""
+    a one, the sitemaps that led to it, itself last. `known`: by partition, the folder of its store where links that are
+    no news can be looked up, empty where it can't be; none at all: every link is news. `counts_sites`: whether links
+    between sites are counted."""
 
     event_id: str
     identity: str
@@ -46,6 +52,8 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     nofollow: bool = False
     listing: int = 0
     via: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    counts_sites: bool = False
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
@@ -59,15 +67,18 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     sitemap: bytes = b""
 
 
-def parse(job: Job) -> Parsed:
-    """Parse a page, sitemap or feed and make its discoveries."""
+def parse(job: Job, known: KnownLinks | None = None) -> Parsed:
+    """Parse a page, sitemap or feed and make its discoveries, without the links that `known` says are no news."""
     if job.listing:
         return _listed(job)
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, _Group] = {}
+    links_known = bytearray()
 
     def wanted(urls: list[str]) -> list[int]:
         groups.update(_by_origin(job.identity, urls))
-        return [at for group in groups.values() for at in group]
+        if known is not None and job.known:
+            _leave_out(job, known, groups, links_known)
+        return [at for group in groups.values() for at in group.places]
 
     page = parse_page(job.body, job.url, job.content_type, token=job.token, wanted=wanted)
     nofollow = job.nofollow or directives_of(page.robots_meta, (), job.token).nofollow
@@ -77,12 +88,13 @@ def parse(job: Job) -> Parsed:
         encoding=page.encoding,
         encoding_source=page.encoding_source,
         words=page.words,
-        links_out=sum(map(len, groups.values())),
+        links_out=sum(len(group.places) for group in groups.values()) + len(links_known) // KNOWN_LINK_BYTES,
         quality=page.quality,
         text_ratio=page.text_ratio,
         canonical_url=page.canonical if len(page.canonical) <= CANONICAL_CHARACTERS_MAX else "",
         robots_meta=tuple(one for one in page.robots_meta if len(one) <= DIRECTIVE_CHARACTERS_MAX),
         text_sha256=page.text_sha256,
+        links_known=bytes(links_known),
     )
     base = Discovery(
         event_id=job.event_id, source_kind=SourceKind.PAGE, source_url=job.identity, at_ms=job.at_ms, depth=job.depth + 1,
@@ -91,7 +103,8 @@ def parse(job: Job) -> Parsed:
     found = [
         event
         for origin, group in groups.items()
-        for event in parted(base, origin, _links(page.links, group, nofollow), job.partitions)
+        if group.places
+        for event in parted(base, origin, _links(page.links, group.places, nofollow), job.partitions)
     ]
     return Parsed(encode(facts), found, hashlib.sha256(job.body).digest(), page.links.skipped)
 
@@ -107,9 +120,16 @@ def _listed(job: Job) -> Parsed:
     return Parsed(b"", found, hashlib.sha256(job.body).digest(), {}, said)
 
 
-def _by_origin(identity: str, urls: list[str]) -> dict[str, list[int]]:
-    """Places of the page's links by origin, the first of each identity; links to the page itself are left out."""
-    groups: dict[str, list[int]] = {}
+class _Group(NamedTuple):
+    """The links of a page to one origin: their places among its links, and their identities."""
+
+    places: list[int]
+    identities: list[str]
+
+
+def _by_origin(identity: str, urls: list[str]) -> dict[str, _Group]:
+    """The page's links by origin, the first of each identity; links to the page itself are left out."""
+    groups: dict[str, _Group] = {}
     spellings: set[str] = set()
     known = {identity}
     for at, url in enumerate(urls):
@@ -120,11 +140,30 @@ def _by_origin(identity: str, urls: list[str]) -> dict[str, list[int]]:
         if found is None or found[0] in known:
             continue
         known.add(found[0])
-        if found[1] in groups:
-            groups[found[1]].append(at)
-        else:
-            groups[found[1]] = [at]
+        group = groups.get(found[1])
+        if group is None:
+            group = groups[found[1]] = _Group([], [])
+        group.places.append(at)
+        group.identities.append(found[0])
     return groups
+
+
+def _leave_out(job: Job, known: KnownLinks, groups: dict[str, _Group], left_out: bytearray) -> None:
+    """Take the links that are no news out of the groups, and put down what stands for each."""
+    source_site = site_of(split_origin(job.identity)[1]) if job.counts_sites else ""
+    for origin_key, group in groups.items():
+        partition = partition_of(site_of(split_origin_key(origin_key)[1]), job.partitions)
+        folder = job.known[partition] if partition < len(job.known) else ""
+        if not folder:
+            continue
+        origin = origin_id(origin_key)
+        url_keys = [url_key(origin, identity) for identity in group.identities]
+        settled = known.settled(folder, origin_key, url_keys, job.depth + 1, source_site)
+        if settled:
+            left_out += b"".join([short_of(key) for key in url_keys if key in settled])
+            group.places[:] = [
+                at for at, key in zip(group.places, url_keys, strict=True) if key not in settled
+            ]
 
 
 def _links(links: Links, group: list[int], nofollow: bool) -> list[Link]:

@@ -17,6 +17,7 @@ import sys
 
 import msgspec
 
+from frontlog.fetch.known_links import KnownLinks, Stores
 from frontlog.fetch.memory import keep_house
 from frontlog.fetch.parse_job import Job, parse
 
@@ -37,10 +38,12 @@ def _read(source: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-def answer(data: bytes, jobs: msgspec.msgpack.Decoder[Job], answers: msgspec.msgpack.Encoder) -> bytes:
+def answer(
+    data: bytes, jobs: msgspec.msgpack.Decoder[Job], answers: msgspec.msgpack.Encoder, known: KnownLinks
+) -> bytes:
     """The answer to one job's bytes."""
     try:
-        return answers.encode(parse(jobs.decode(data)))
+        return answers.encode(parse(jobs.decode(data), known))
     except MemoryError:
         found = "memory"
     except RecursionError:
@@ -52,7 +55,7 @@ def answer(data: bytes, jobs: msgspec.msgpack.Decoder[Job], answers: msgspec.msg
 
 def serve(stream: socket.socket, limit_s: float) -> None:
     """Answer jobs until the other side closes; one that takes longer than `limit_s` ends the process."""
-    jobs, answers = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder()
+    jobs, answers, known = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder(), Stores()
     stream.sendall(LENGTH.pack(0))
     while len(head := _read(stream, LENGTH.size)) == LENGTH.size:
         size = LENGTH.unpack(head)[0]
@@ -60,7 +63,7 @@ def serve(stream: socket.socket, limit_s: float) -> None:
         if len(data) < size:
             return
         signal.setitimer(signal.ITIMER_REAL, limit_s)
-        reply = answer(data, jobs, answers)
+        reply = answer(data, jobs, answers, known)
         signal.setitimer(signal.ITIMER_REAL, 0)
         stream.sendall(LENGTH.pack(len(reply)) + reply)
 
@@ -69,9 +72,9 @@ def main() -> None:
     """Serve the socket that was inherited."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns us
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)  # what it writes to, not the files that it maps
     limit = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     keep_house()
     with (
         socket.socket(fileno=int(sys.argv[1])) as stream,

@@ -74,13 +74,16 @@ class Emitter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What every fetch of a process keeps to. `partitions` are those of the frontier; `crawl` names the crawl."""
+    """What every fetch of a process keeps to. `partitions` are those of the frontier; `crawl` names the crawl. `known`,
+    `counts_sites`: see `Job`."""
 
     crawl: str
     user_agent: str
     limits: Limits
     allow: tuple[Network, ...]
     partitions: int
+    known: Callable[[], tuple[str, ...]] = tuple
+    counts_sites: bool = False
 
 
 class Pipeline:
@@ -306,6 +309,7 @@ class Pipeline:
                 body=answer.decoded.data,
                 nofollow=directives_of((), answer.head.all("x-robots-tag"), lease.token).nofollow,
                 listing=listing, via=(*lease.via, identity_of(named)) if listing else (),
+                known=self.rules.known(), counts_sites=self.rules.counts_sites,
             )
         )  # fmt: skip
 

@@ -281,11 +281,11 @@ _ROWS = (
         check=checks.check_resolve,
     ),
     Row("parse.workers", "Processes that parse; 0: one less than there are cores, at least one.", 0, 256),
+    Row("parse.timeout_ms", "Time to parse one document; beyond it goes into quarantine.", 10, 600_000),
     Row(
-        "parse.timeout_ms",
-        "Time to parse one document; one that needs more goes into quarantine.",
-        10,
-        600_000,
+        "parse.links",
+        "`new`: of links to URLs that are known already, a page's result has 8 bytes each (`links_known`), and no discovery "
+        "repeats them; `all`: discoveries have every link of every page, with its words.",
     ),
     Row(
         "log.durability",

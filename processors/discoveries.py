@@ -23,6 +23,7 @@ from frontlog.processors import (
     merging,
     policy,
     politeness,
+    repeats,
     scope,
     sitemap_files,
     tallies,
@@ -35,7 +36,7 @@ from frontlog.processors.settings import Scope, Settings
 from frontlog.processors.sites import partition_of, site_of, split_origin
 from frontlog.processors.url_rules import OriginRules
 from frontlog.state import keys
-from frontlog.state.rows import UrlRow
+from frontlog.state.rows import URL_BEGINNING_BYTES, UrlRow
 from frontlog.state.tables import Tables
 
 ASKED = {
@@ -48,8 +49,6 @@ WISHES = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
 """Sources that are a person's wish: what was refused is looked at again, the host's address too."""
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 PRIORITY_MAX = 4
-OUT_OF_SCOPE = bytes((tuple(State).index(State.BLOCKED), tuple(Reason).index(Reason.OUT_OF_SCOPE)))
-"""How the row of a URL begins that is out of scope."""
 
 
 def decide(view: Tables, event: Discovery, ctx: Context) -> Iterator[Decided]:
@@ -114,11 +113,11 @@ def _unsettled(
     if not ordinary:
         yield from zip(range(len(spelled)), event.urls, spelled, strict=True)
         return
-    known = view.urls.beginnings(spelled, 2)  # state and reason
+    known = view.urls.beginnings(spelled, URL_BEGINNING_BYTES)
     may_be_nearer = scope.reaches(settings.scope, at.host, at.site)
     for i, key in enumerate(spelled):
         begins = known.get(key)
-        if begins is None or (may_be_nearer and begins == OUT_OF_SCOPE):
+        if begins is None or (may_be_nearer and not repeats.changes_nothing(begins, event.depth)):
             yield i, event.urls[i], key
 
 

@@ -17,9 +17,10 @@ from typing import NamedTuple
 from frontlog.avro.codec import Undecodable, decode
 from frontlog.avro.enums import Topic
 from frontlog.avro.errors import FrontlogError
-from frontlog.avro.events import ContentVerdict, Document, Reject, Removed
+from frontlog.avro.events import Reject, Removed
 from frontlog.fetch.records import verify_archive
 from frontlog.replay import (
+    checks_between,
     checks_content,
     checks_identity,
     checks_inputs,
@@ -34,7 +35,7 @@ from frontlog.replay import (
 )
 from frontlog.replay.checks_fold import Digests, Fold, Live, Rows
 from frontlog.replay.folder import OpenShard, ShardRef, archives, open_shard, owner_of, shards_of
-from frontlog.replay.ledger import Fault, Ledger, Source, Taken
+from frontlog.replay.ledger import Fault, Ledger, Source
 from frontlog.replay.routing import LIST_VERSION
 from frontlog.replay.shapes import Check, Problem, Report
 from frontlog.replay.watch import KEPT_MAX, Audience, Output, Refused, Scene, Watch
@@ -78,13 +79,6 @@ WATCHES: tuple[type[Watch], ...] = (
 FOLDED: tuple[type[Watch], ...] = (Digests, Live, Rows)
 
 
-class Answers(Watch):
-    """Between content and the frontier; worked out when all shards were read."""
-
-    name = "answers"
-    doc = "each document's verdict reached the partition of its page, and each verdict there has its document"
-
-
 class Segments(Watch):
     """The archive as a whole, with --deep."""
 
@@ -92,7 +86,7 @@ class Segments(Watch):
     doc = "every record of every WARC segment is whole, its digests fit, and each request stands before its answer"
 
 
-CATALOGUE: tuple[type[Watch], ...] = (*WATCHES, *FOLDED, Answers, Segments)
+CATALOGUE: tuple[type[Watch], ...] = (*WATCHES, *FOLDED, *checks_between.CHECKS, Segments)
 """Every check, in the order of the report."""
 
 
@@ -108,15 +102,14 @@ class Job(NamedTuple):
 
 
 class ShardReport(NamedTuple):
-    """What was found in a shard, and what it said to others: event id and verdict of documents and of answers."""
+    """What was found in a shard, and what it has for the others."""
 
     shard: str
     checks: list[Check]
     records: int
     decisions: int
     voided: int
-    documents: dict[str, str]
-    answers: dict[str, str]
+    notes: checks_between.Notes
     other_list: bool
 
 
@@ -145,8 +138,10 @@ def verify(
     notes: list[str] = list(NOT_VERIFIED)
     if running:
         notes.append(WHILE_RUNNING)
-    elif Answers.name not in skip:
-        checks.append(_answers(found))
+    else:
+        between = [shard.notes for shard in found]
+        judged = (checks_between.answered(between), checks_between.left_out(between))
+        checks += [check for check in judged if check.name not in skip]
     if deep and Segments.name not in skip:
         checks.append(_segments(archives(folder), running=running))
     if any(shard.other_list for shard in found):
@@ -181,20 +176,6 @@ def _merged(found: list[Check]) -> list[Check]:
             examined = sum(check.examined for check in same)
             merged.append(Check(kind.name, kind.doc, examined, count, tuple(problems[:KEPT_MAX])))
     return merged
-
-
-def _answers(found: list[ShardReport]) -> Check:
-    """Hold what content decided against what the frontier was told."""
-    documents = {event_id: verdict for shard in found for event_id, verdict in shard.documents.items()}
-    answers = {event_id: verdict for shard in found for event_id, verdict in shard.answers.items()}
-    wrong = [
-        f"document {event_id} ({verdict}) was answered with {answers.get(event_id, 'nothing')}"
-        for event_id, verdict in documents.items()
-        if answers.get(event_id) != verdict
-    ]
-    wrong += [f"verdict {event_id} has no document" for event_id in answers if event_id not in documents]
-    problems = tuple(Problem(Topic.CONTENT_VERDICTS.value, what) for what in wrong[:KEPT_MAX])
-    return Check(Answers.name, Answers.doc, len(documents), len(wrong), problems)
 
 
 def _segments(folders: list[Path], *, running: bool) -> Check:
@@ -287,8 +268,7 @@ class _Reading:
         self.fold = Fold(scratch, self.digests)
         ends = {topic: end for topic, (_, end) in bounds.items()}
         self.ledger = Ledger(shard.log, partition, decision_topics(role), input_topics(role), ends)
-        self.documents: dict[str, str] = {}
-        self.answers: dict[str, str] = {}
+        self.notes = checks_between.Notes()
 
     def report(self, snapshot: Txn, tick: Tick) -> ShardReport:
         """Read it all."""
@@ -296,7 +276,7 @@ class _Reading:
         for batch in self.ledger.batches():
             self.audience.show(batch)
             self.fold.take(batch)
-            self._note(batch)
+            self.notes.take(batch)
             decisions += len(batch.decisions) + 1
             tick(len(batch.decisions) + 1)
         self.audience.end()
@@ -305,9 +285,9 @@ class _Reading:
         if self.job.deep:
             self.fold.compare_rows(snapshot, self.live, self.rows)
         self._read_rest()
+        self.notes.end(self.scene.book.urls)
         return ShardReport(
-            self.shard.name, self._checks(), self.read, decisions, self.ledger.voided, self.documents, self.answers,
-            self.other_list,
+            self.shard.name, self._checks(), self.read, decisions, self.ledger.voided, self.notes, self.other_list,
         )  # fmt: skip
 
     def _checks(self) -> list[Check]:
@@ -321,15 +301,6 @@ class _Reading:
             watches["records"].examined = self.read
         folded = [self.digests, self.compared, *([self.rows] if self.job.deep else [])]
         return [watch.result() for watch in (*watches.values(), *folded) if watch.name not in self.job.skip]
-
-    def _note(self, batch: Taken) -> None:
-        """Remember what crosses between content and the frontier."""
-        for decision in batch.decisions:
-            if isinstance(decision.event, Document):
-                self.documents[decision.event.event_id] = decision.event.verdict.value
-        for one in batch.inputs.get(Topic.CONTENT_VERDICTS, ()):
-            if isinstance(one.event, ContentVerdict):
-                self.answers[one.event.event_id] = one.event.verdict.value
 
     # --- topics that are read besides the decisions ------------------------------------------------------------
 
@@ -363,11 +334,10 @@ class _Reading:
         }
 
     def _read_rest(self) -> None:
-        """Inputs that wait to be decided: read, so that damage shows, and their answers noted."""
+        """Inputs that wait to be decided: read, so that damage shows, and noted."""
         for topic in input_topics(self.job.ref.role):
             for one in self._records(topic, self.live.positions.get(topic, 0)):
-                if isinstance(one.event, ContentVerdict):
-                    self.answers[one.event.event_id] = one.event.verdict.value
+                self.notes.input(one.event)
 
     def note_waiting(self, outbox: list[Record]) -> None:
         """Answers of content that are still on their way."""
@@ -378,5 +348,4 @@ class _Reading:
                 where = f"{OUTBOX}/{self.shard.partition}/{record.offset}"
                 self.faults.append(Fault("records", where, str(exc), 0))
                 continue
-            if isinstance(event, ContentVerdict):
-                self.answers[event.event_id] = event.verdict.value
+            self.notes.input(event)

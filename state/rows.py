@@ -98,6 +98,15 @@ class UrlRow(Row, frozen=True):
         return bool(self.last_success_ms) and not self.location and not self.listing
 
 
+URL_BEGINNING_BYTES = 15
+"""Bytes of the row of a URL from its state and reason, a byte each, to the end of its depth."""
+
+
+def depth_of(beginning: bytes) -> int:
+    """The depth of a URL whose row begins so."""
+    return int.from_bytes(beginning[URL_BEGINNING_BYTES - 2 : URL_BEGINNING_BYTES], "big")
+
+
 class OriginRow(Row, frozen=True):
     """An origin: its robots policy and counts. Key: origin_id. `states` holds a u32 for each State,
     `due` one for each class."""

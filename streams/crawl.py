@@ -102,7 +102,9 @@ class _Run:
         unsubscribe = self.stop.subscribe(lambda _: _threadsafe(loop, woken.set))
         transport = Transport()
         try:
-            rules = make_rules(self.config, owner=self.host.owner, partitions=self.host.partitions)
+            rules = make_rules(
+                self.config, owner=self.host.owner, partitions=self.host.partitions, known=self.host.known
+            )
             self.archive.archive.recover()
             await self._open()
             if not seeds and self.host.is_empty():

@@ -129,6 +129,13 @@ class EmbeddedHost:
         """The runner of content's shard."""
         return self.runners[-1]
 
+    def known(self) -> tuple[str, ...]:
+        """The folders where parsers look up which links are no news, by partition. None where a power cut may undo in one
+        shard what a page of another was read by."""
+        if self.config.options.log.durability != "fsync":
+            return ()
+        return tuple(str(self._path(Role.FRONTIER, number)) for number in range(self.partitions))
+
     def start(self, hand_out: Callable[[list[Lease]], None], failed: Callable[[BaseException], None]) -> None:
         """Start running the shards."""
         share = max(1, self.slots.total // self.partitions)

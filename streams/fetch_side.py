@@ -1,5 +1,6 @@
 """What a process needs to fetch, made from its configuration: the rules of every fetch, and the archive."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from frontlog import __version__
@@ -25,8 +26,8 @@ def make_archive(folder: Path, config: Config, clock: Clock, *, crawl: str) -> A
     )  # fmt: skip
 
 
-def make_rules(config: Config, *, owner: str, partitions: int) -> Rules:
-    """What every fetch keeps to. `owner` names the process that fetches."""
+def make_rules(config: Config, *, owner: str, partitions: int, known: Callable[[], tuple[str, ...]]) -> Rules:
+    """What every fetch keeps to. `owner` names the process that fetches; `known`: see `Job`."""
     options, limits = config.options, config.options.limits
     return Rules(
         crawl=owner,
@@ -37,5 +38,6 @@ def make_rules(config: Config, *, owner: str, partitions: int) -> Rules:
             decoded_bytes_max=limits.decoded_bytes_max, types=options.fetch.types,
         ),
         allow=parse_networks(options.fetch.allow_addresses),
-        partitions=partitions,
+        partitions=partitions, known=known if options.parse.links == "new" else tuple,
+        counts_sites=config.settings.scope.pages_per_site_max > 0,
     )  # fmt: skip

@@ -41,7 +41,7 @@ from frontlog.streams.metrics import Tally
 from frontlog.streams.options import Config
 from frontlog.streams.schema_registry import frames
 from frontlog.streams.slots import Slots
-from frontlog.streams.topics import Role
+from frontlog.streams.topics import Role, shard_name
 
 STATE_FOLDER = "state"
 WATCH_S = 30.0
@@ -85,7 +85,7 @@ class KafkaHost:
         self._closing = False
         self._failed = failed
         self._failure: BaseException | None = None
-        self._rules = make_rules(config, owner=owner, partitions=self.partitions)
+        self._rules = make_rules(config, owner=owner, partitions=self.partitions, known=self._known)
         self.parsers = ParserPool(config.options.parse.worker_count(), config.options.parse.timeout_ms)
         self._pipeline: Pipeline | None = None
         self._emitter: KafkaEmitter | None = None
@@ -144,6 +144,17 @@ class KafkaHost:
             )  # fmt: skip
         self.standbys = Standbys(self.ground, sorted(set(standbys) - set(actives)), failed=self.fail)
         self.standbys.start()
+
+    def _known(self) -> tuple[str, ...]:
+        """The folders where parsers look up which links are no news, by partition: those of the shards that decide
+        here. They hold only what Kafka has committed."""
+        return tuple(
+            str(self.ground.folder / shard_name(Role.FRONTIER, number))
+            if runner and runner.ready.is_set()
+            else ""
+            for number in range(self.partitions)
+            for runner in (self.runners.get((Role.FRONTIER, number)),)
+        )
 
     def ready(self) -> bool:
         """Whether every shard that was assigned decides by now."""

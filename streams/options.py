@@ -58,6 +58,7 @@ class Parse(msgspec.Struct, frozen=True):
 
     workers: int = 0
     timeout_ms: int = 10_000
+    links: Literal["new", "all"] = "new"
 
     def worker_count(self) -> int:
         """How many processes to start: as set, or one less than the cores that we may use, at least one."""

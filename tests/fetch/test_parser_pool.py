@@ -21,7 +21,7 @@ WORKER = """
 import os, signal, time
 from frontlog.fetch import parse_worker as worker
 real = worker.parse
-def parse(job):
+def parse(job, known=None):
     if b"DIE" in job.body:
         os.kill(os.getpid(), signal.SIGKILL)
     if b"HANG" in job.body:
@@ -29,7 +29,7 @@ def parse(job):
     if b"MEMORY" in job.body:
         bytearray(3 << 30)
     if b"DEEP" in job.body:
-        parse(job)
+        parse(job, known)
     if b"STRANGE" in job.body:
         raise ValueError("\\ud800" + "x" * 1000)
     return real(job)

@@ -8,14 +8,16 @@ import asyncio
 import errno
 import math
 import ssl
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import NamedTuple
 
 from frontlog.avro.enums import Reason
 from frontlog.avro.errors import Retriable, StoreFull
 from frontlog.avro.events import BodyRef
+from frontlog.fetch import known_links
 from frontlog.fetch.archive import Archive
 from frontlog.fetch.archive_writer import ArchiveWriter
 from frontlog.fetch.decoding import Decoded, DecodeStatus, decode
@@ -37,6 +39,7 @@ from frontlog.fetch.transport import Transport
 from frontlog.fetch.warc import Capture
 from frontlog.processors.leased import Lease
 from simulation.answers import Answer, unchanged
+from simulation.disk import Disk
 from simulation.servers import Served, Servers
 from simulation.web import Trouble, is_public
 
@@ -216,11 +219,28 @@ class SimResolver(Resolver):
         return Resolution(host, () if error else names.addresses, names.ttl_ms, error, names.error, 20)
 
 
+class SimKnown:
+    """Looks links up in the stores of the disk, as parsers do: what is committed, by whatever process."""
+
+    def __init__(self, disk: Disk, happened: Counter[str]) -> None:
+        self._disk = disk
+        self._happened = happened
+
+    def settled(
+        self, folder: str, origin_key: str, url_keys: Sequence[bytes], depth: int, source_site: str
+    ) -> set[bytes]:
+        store = self._disk.store(Path(folder).name)
+        found = known_links.settled_in(store, origin_key, url_keys, depth, source_site)
+        self._happened["known: links left out"] += len(found)
+        return found
+
+
 class SimParsers(ParserPool):
     """Parses in the loop. `lost` tells whether a parser dies under the page."""
 
-    def __init__(self, lost: Callable[[], bool]) -> None:
+    def __init__(self, lost: Callable[[], bool], known: SimKnown) -> None:
         self._lost = lost
+        self._known = known
 
     async def start(self) -> None:
         return
@@ -232,7 +252,7 @@ class SimParsers(ParserPool):
         await asyncio.sleep(0.001)
         if self._lost():
             raise ParserFailed(Reason.WORKER_LOST, "its parser died")
-        return parse(job)
+        return parse(job, self._known)
 
 
 class _Wish(NamedTuple):

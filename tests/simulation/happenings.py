@@ -28,6 +28,7 @@ EXPECTED = (
     *(f"lie: {lie}" for lie in LIES), "redirect: within a partition", "redirect: to another partition", "trap", "slow",
     "unchanged", "address: another than before", "address: the old one", "names: not_found", "names: timeout",
     "names: temporary", "names: refused", "names: an internal address",
+    "known: links left out",
     *(f"{status}: Retry-After is {form}" for status in (429, 503) for form in retry_after_forms(0, 1)),
 )  # fmt: skip
 

@@ -12,8 +12,17 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason, State
 from frontlog.avro.events import Candidate, Event, HostTransition
-from frontlog.fetch import archive, parse_job
-from frontlog.processors import content, discoveries, inputs, machine, outputs, politeness, results, urls
+from frontlog.fetch import archive, known_links, parse_job
+from frontlog.processors import (
+    content,
+    discoveries,
+    inputs,
+    machine,
+    outputs,
+    politeness,
+    results,
+    urls,
+)
 from frontlog.processors.context import Context, Decided
 from frontlog.state import digest, keys
 from frontlog.state.tables import Tables
@@ -116,6 +125,14 @@ def a_missing_page_is_as_good_as_new(patch: Patch) -> None:
 
     patch.setattr(results, "_by_status", again)
     patch.setattr(urls, "TABLE", {**urls.TABLE, (State.LEASED, State.DISCOVERED): frozenset({Reason.GONE})})
+
+
+@mutant("page_keeps_its_links:0")
+def a_parser_takes_every_link_for_known(patch: Patch) -> None:
+    def settled(_store: Any, _origin_key: str, url_keys: list[bytes], *_: Any) -> set[bytes]:
+        return set(url_keys)
+
+    patch.setattr(known_links, "settled_in", settled)
 
 
 @mutant("page_keeps_its_links:0")

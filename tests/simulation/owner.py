@@ -25,7 +25,7 @@ from frontlog.streams.seeds import inputs
 from frontlog.streams.shard import Shard
 from frontlog.streams.topics import Role, shard_name
 from simulation.answers import BODY_BYTES_MAX, HEADER_BYTES_MAX
-from simulation.client import LEASE, SimArchiveWriter, SimParsers, SimResolver, SimTransport
+from simulation.client import LEASE, SimArchiveWriter, SimKnown, SimParsers, SimResolver, SimTransport
 from simulation.disk import Damage, Disk, SimFiles, SimStore
 from simulation.loop import ProcessLoop, Scheduler
 from simulation.plan import Plan
@@ -176,10 +176,13 @@ class Owner:
             await self._open()
             self.host.start(hand_out=self._begin, failed=self._fail)
             emitter = ShardEmitter(dict(enumerate(self.host.runners[:-1])), self.host.content)
-            rules = Rules("sim", "simbot/1.0", LIMITS, (), self.plan.partitions)
+            rules = Rules(
+                "sim", "simbot/1.0", LIMITS, (), self.plan.partitions, known=self.host.known,
+                counts_sites=self.host.config.settings.scope.pages_per_site_max > 0,
+            )  # fmt: skip
             self.pipeline = Pipeline(
                 rules, self.clock.now_ms, SimTransport(self.servers, self.number), SimResolver(self.servers), self.writer,
-                SimParsers(self._parser_lost), PostedEmitter(emitter, self.post),
+                SimParsers(self._parser_lost, SimKnown(self.disk, self.happened)), PostedEmitter(emitter, self.post),
             )  # fmt: skip
             self.opened = True
             if self.seeds:

@@ -101,7 +101,7 @@ def busy_web(site: Site, pages: int) -> set[str]:
 SLOW_PARSER = (
     "-c",
     "import time\nfrom frontlog.fetch import parse_worker as w\nreal = w.parse\n"
-    "def parse(job):\n    time.sleep(0.06)\n    return real(job)\nw.parse = parse\nw.main()",
+    "def parse(job, known=None):\n    time.sleep(0.06)\n    return real(job, known)\nw.parse = parse\nw.main()",
 )
 
 
@@ -150,7 +150,7 @@ def test_a_page_that_kills_its_parser_costs_only_itself(
 ) -> None:
     killer = (
         "import os\nfrom frontlog.fetch import parse_worker as w\nreal = w.parse\n"
-        "def parse(job):\n    b'KILL' in job.body and os.kill(os.getpid(), 9)\n    return real(job)\n"
+        "def parse(job, known=None):\n    b'KILL' in job.body and os.kill(os.getpid(), 9)\n    return real(job, known)\n"
         "w.parse = parse\nw.main()"
     )
     monkeypatch.setattr(parser_pool, "PROGRAM", ("-c", killer))

@@ -17,10 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from frontlog.avro.codec import Undecodable, decode, encode
 from frontlog.avro.enums import FetchKind, SourceKind, State, Topic
 from frontlog.avro.errors import MapFull
-from frontlog.avro.events import Control, Event, FetchResult
+from frontlog.avro.events import Control, Discovery, Event, FetchResult
+from frontlog.fetch import known_links
 from frontlog.fetch.archive import Archive
 from frontlog.processors import canonical
 from frontlog.processors.control import seed_discovery
@@ -58,8 +61,19 @@ class ManualClock:
         self.at_ms += ms
 
 
+def _only(event: Discovery, places: list[int]) -> list[Discovery]:
+    """A discovery with some of its links; none without any."""
+    if not places:
+        return []
+    columns = {
+        name: tuple(getattr(event, name)[i] for i in places) for name in ("urls", "raws", "anchors", "rels")
+    }
+    return [replace(event, **columns)]
+
+
 class Driver:
-    """A whole crawl in one thread. `folder` None: stores in memory, which end with the driver."""
+    """A whole crawl in one thread. `folder` None: stores in memory, which end with the driver. `leaves_out`: fetchers leave
+    out links to URLs that are known by then."""
 
     def __init__(
         self,
@@ -71,6 +85,7 @@ class Driver:
         start_ms: int = START_MS,
         archive: bool = False,
         shard_class: type[Shard] = Shard,
+        leaves_out: bool = False,
     ) -> None:
         self.folder = folder
         self.web = web or Web()
@@ -78,6 +93,7 @@ class Driver:
         self.partitions = partitions
         self.clock = ManualClock(start_ms)
         self.shard_class = shard_class
+        self.leaves_out = leaves_out
         self.leases: dict[tuple[FetchKind, str, int], Lease] = {}
         """Leases handed out and not answered yet."""
         self.shards: dict[str, Shard] = {}
@@ -278,7 +294,19 @@ class Driver:
 
     def answer(self, lease: Lease) -> Answered:
         """What the scripted web says to a lease, as the fetcher would put it."""
-        return answer(self.web, lease, self.clock.at_ms, self._archive)
+        answered = answer(self.web, lease, self.clock.at_ms, self._archive)
+        if not self.leaves_out or answered.result.parse is None:
+            return answered
+        left_out, kept = bytearray(), list[Discovery]()
+        for event in answered.discoveries:
+            origin = keys.origin_id(event.origin_key)
+            found = {keys.url_key(origin, url): i for i, url in enumerate(event.urls)}
+            store = self.frontier(self.partition_of(event.origin_key)).store
+            known = known_links.settled_in(store, event.origin_key, list(found), event.depth, "")
+            left_out += b"".join(known_links.short_of(key) for key in found if key in known)
+            kept += _only(event, [i for key, i in found.items() if key not in known])
+        parse = replace(answered.result.parse, links_known=bytes(left_out))
+        return Answered(answered.candidate, kept, replace(answered.result, parse=parse))
 
     # --- records out ------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from frontlog.avro.enums import State, Topic, Verdict
 from frontlog.avro.events import (
@@ -25,6 +26,7 @@ from frontlog.processors import (
 from frontlog.processors.context import Context, Decided
 from frontlog.state.digest import Digest
 from frontlog.state.tables import Tables
+from support import fetcher
 from support.driver import Driver
 from support.faults import always, fault
 from support.faults_machines import BLOCK, PARTITIONS, QUICK, A, pages, run
@@ -135,6 +137,22 @@ def content_keeps_silent(folder: Path, patch: Patch) -> None:
         return Decided(decisions=decided.decisions)
 
     patch.setattr(content, "decide", decide)
+    run(folder, pages(A, 1), f"{A}/")
+
+
+@fault("left_out", forged=False)
+def a_link_left_out_that_nobody_knows(folder: Path, patch: Patch) -> None:
+    """A page's result says that a link of it was known; it was not."""
+    honest = fetcher._page
+
+    def page(*args: Any) -> Any:
+        found = honest(*args)
+        result = found.result
+        if result.parse is None:
+            return found
+        return found._replace(result=replace(result, parse=replace(result.parse, links_known=b"8 bytes.")))
+
+    patch.setattr(fetcher, "_page", page)
     run(folder, pages(A, 1), f"{A}/")
 
 

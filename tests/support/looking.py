@@ -55,7 +55,9 @@ def _busy_once(web: Web) -> Script:
 
 def crawl_small(folder: Path) -> None:
     """Crawl it, with a restart in the middle, an input that can't be read, and a block at the end."""
-    with Driver(folder, partitions=PARTITIONS, web=small_web(), settings=SETTINGS, archive=True) as crawl:
+    with Driver(
+        folder, partitions=PARTITIONS, web=small_web(), settings=SETTINGS, archive=True, leaves_out=True
+    ) as crawl:
         crawl.seed(*(f"http://{host}/" for host in HOSTS))
         crawl.run(until_ms=crawl.clock.at_ms + 9_000)
         crawl.restart()
