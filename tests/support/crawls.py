@@ -26,7 +26,7 @@ from frontlog.fetch.records import read_record, verify_archive
 from frontlog.state import head as heads
 from frontlog.state.catalogue import DIGESTED, STORE_TABLES
 from frontlog.state.digest import Digest
-from frontlog.state.lmdb_store import LmdbStore
+from frontlog.state.lmdb_store import MAP_BYTES, LmdbStore
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.rows import UrlRow
 from frontlog.state.tables import Tables
@@ -82,13 +82,19 @@ def crawl(
     stop: StopSignal | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     parsers: bool = False,
+    map_bytes: int = MAP_BYTES,
     **settings: object,
 ) -> Summary:
     """Crawl in this process until an end is reached; with processes that parse, or without."""
     pool = ParserPool if parsers else LocalParsers
     with patch.object(crawl_module, "ParserPool", pool):
         return run_crawl(
-            folder, config(**settings), seeds, on_progress=on_progress, stop=stop or StopSignal()
+            folder,
+            config(**settings),
+            seeds,
+            on_progress=on_progress,
+            stop=stop or StopSignal(),
+            map_bytes=map_bytes,
         )
 
 

@@ -1,5 +1,6 @@
 """A crawl whose parsers leave out links to known URLs comes to the same URLs as one that logs every link, and its log says
-which links it left out. With real parser processes, which look into the stores while the crawl writes them."""
+which links it left out. With real parser processes, which look into the stores while the crawl writes them and their maps
+grow."""
 
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.crawls import crawl, events, prove, results, urls
 from support.site import Site, page
 
 PAGES = 40
+MAP_BYTES = 1 << 18
 
 
 def test_leaving_out_known_links_changes_nothing_but_the_log(tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def test_leaving_out_known_links_changes_nothing_but_the_log(tmp_path: Path) -> 
 def _crawled(folder: Path, seeds: list[str], links: str) -> dict[str, UrlRow]:
     crawl(
         folder, *seeds, parsers=True, scope__mode="any", log__durability="fsync", parse__links=links,
-        politeness__gap_ms_min=0,
+        politeness__gap_ms_min=0, map_bytes=MAP_BYTES,
     )  # fmt: skip
     prove(folder)
     return urls(folder)
