@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from bench import proofs
 from bench.killing import Kill, Ran, Setup
 from bench.story import Again, Story, hold, read_story
-from bench.weblog import Visit, courtesies
+from bench.weblog import Visit, courtesies, cut_short
 from frontlog.avro.enums import State
 from frontlog.avro.errors import FrontlogError
 
@@ -45,7 +45,7 @@ def judge(
     except FrontlogError as error:
         return Verdict(list(kills), [*faults, f"the log can't be read: {error}"], [], [], {})
     held = hold(story, found, usual.bases, began_ms)
-    least = courtesies(found)
+    least = courtesies(cut_short(found, (one.dead_ns for one in kills)))
     faults += proofs.compared(story, usual.story) + held.unleased
     faults += [f"asked twice: {one.url}: {one.fault}" for one in held.again if one.fault]
     faults += proofs.polite(least, usual.gap_ms)

@@ -53,14 +53,15 @@ class Open(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """One kill. `after_s`: seconds from the start of the process. `snapshot`: a copy of the folder as it was left.
-    `what`: what went on besides, such as a full disk."""
+    """One kill. `after_s`: seconds from the start of the process; `dead_ns`: by when it was dead, ns since the epoch.
+    `snapshot`: a copy of the folder as it was left. `what`: what went on besides, such as a full disk."""
 
     number: int
     after_s: float
     left: Open
     snapshot: Path | None
     faults: list[str]
+    dead_ns: int
     what: str = ""
 
     def line(self) -> str:
@@ -194,9 +195,10 @@ def _left(
     faults: list[str],
     what: str = "",
 ) -> Kill:
+    dead_ns = time.time_ns()
     copy = snapshot(setup, number)
     left = open_leases(copy, process.pid) if copy is not None else Open(0, 0, 0, 0)
-    return Kill(number, after_s, left, copy, faults, what)
+    return Kill(number, after_s, left, copy, faults, dead_ns, what)
 
 
 def fill_once(setup: Setup, number: int, moment_s: float, disk: Disk, chance: random.Random) -> Kill | Ran:

@@ -3,6 +3,7 @@
 The server counts, not the crawler: what a page is, when it was asked for, how close two requests to a host were.
 """
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -61,6 +62,18 @@ class Courtesy(NamedTuple):
     gap_ms: float
     start_ms: float
     in_flight: int
+
+
+def cut_short(found: Iterable[Visit], deaths_ns: Iterable[int]) -> list[Visit]:
+    """The visits as the crawler could know them: a request of a process that died meanwhile ended with it, whatever the
+    server went on to write into the closed connection."""
+    deaths = sorted(deaths_ns)
+    visits: list[Visit] = []
+    for visit in found:
+        at = bisect.bisect(deaths, visit.start_ns)
+        dead_ns = deaths[at] if at < len(deaths) else visit.end_ns
+        visits.append(visit._replace(end_ns=min(visit.end_ns, dead_ns)))
+    return visits
 
 
 def courtesies(found: Iterable[Visit]) -> list[Courtesy]:

@@ -12,7 +12,7 @@ from bench.crawling import said
 from bench.disk import small_disk
 from bench.run import ageing
 from bench.story import Lease, Story, hold
-from bench.weblog import Courtesy, Visit, Window, courtesies, visits, window
+from bench.weblog import Courtesy, Visit, Window, courtesies, cut_short, visits, window
 from frontlog.avro.enums import Reason, SourceKind, State
 from frontlog.state.rows import UrlRow
 
@@ -61,6 +61,16 @@ def test_a_request_before_its_lease_is_seen() -> None:
 
 def test_a_request_for_what_the_log_does_not_know_is_seen() -> None:
     assert len(hold(story(OK), [visit(20, 30, target="/b")], BASES, 0).unleased) == 1
+
+
+def test_a_request_ends_with_the_process_that_made_it() -> None:
+    asked = [visit(0, 10), visit(20, 90), visit(95, 99)]
+    assert cut_short(asked, []) == asked
+    assert cut_short(asked, [int(one * MS) for one in (15, 40, 97)]) == [
+        visit(0, 10),
+        visit(20, 40),
+        visit(95, 97),
+    ]
 
 
 def test_courtesy_is_measured_host_by_host() -> None:
