@@ -16,6 +16,14 @@ _SPACE = b"\t\n\f\r "
 _TAG_START = re.compile(rb"</?[A-Za-z]")
 _WORD_END = re.compile(rb"[\t\n\f\r >]")
 _CHARSET = re.compile(r"charset[\t\n\f\r ]*=[\t\n\f\r ]*", re.IGNORECASE)
+_PLAIN_ATTRIBUTE = rb"[\t\n\f\r ]++[a-z0-9_:.-]++(?:=(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r \"'>]++))?"
+# Most pages, in lower case: plainly written tags up to `<meta charset=...>`, which is alone in its tag.
+_PLAIN_CHARSET = re.compile(
+    rb"(?:[^<]*+<(?:[!?](?!--)[^>]*+>|(?!meta[\t\n\f\r ]++charset=)/?[a-z][^\t\n\f\r >]*+(?:"
+    + _PLAIN_ATTRIBUTE
+    + rb")*+[\t\n\f\r ]*+/?>))*+[^<]*+<meta[\t\n\f\r ]++(charset)="
+    + rb"(?:\"([^\"]*+)\"|'([^']*+)'|([^\t\n\f\r \"'>]++))[\t\n\f\r ]*+/?>"
+)
 _XML_ENCODING = re.compile(rb"encoding[\x00-\x20]*=[\x00-\x20]*([\"'])(.*?)\1", re.DOTALL)
 
 
@@ -30,6 +38,8 @@ def prescan(body: bytes) -> str | None:
         return "utf-16le"
     if head.startswith(b"\x00<\x00?\x00x"):
         return "utf-16be"
+    if plain := _plain_charset(head):
+        return plain
     try:
         return _scan(head)
     except _EndOfBytesError:
@@ -58,6 +68,16 @@ def charset_in_content(content: str) -> str | None:
         end = rest.find(rest[0], 1)
         return rest[1:end] if end > 0 else None
     return re.split(r"[\t\n\f\r ;]", rest, maxsplit=1)[0]
+
+
+def _plain_charset(head: bytes) -> str | None:
+    """What `_scan` finds where one pattern can see it: it walks byte by byte, which takes ten times as long."""
+    lower = head.lower()
+    match = _PLAIN_CHARSET.match(lower)
+    # An earlier "charset" may stand in another meta element: `content="text/html; charset=..."`.
+    if match is None or lower.find(b"charset") != match.start(1):
+        return None
+    return declared((match[2] or match[3] or match[4] or b"").decode("latin-1"))
 
 
 def _scan(head: bytes) -> str:
