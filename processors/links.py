@@ -76,18 +76,23 @@ def links_of(survey: Survey, url: str, encoding: str = "utf-8", wanted: Wanted |
     """
     base = document_base(survey, url, encoding)
     raws, kinds, rels, nodes = _elements(survey)
-    hrefs = base.join_all(raws)
+    hrefs, doubtful = base.joined(raws)
     links = Links(base.href)
-    listed = [href is not None and href[:7] in _WEB for href in hrefs]
-    if not all(listed) or len(hrefs) > LINKS_MAX:
-        links.skipped = dict(
-            Counter(href[: href.index(":")] for href in hrefs if href and href[:7] not in _WEB)
+    others = {raw for raw in doubtful if (hrefs[raw] or "")[:7] not in _WEB}
+    if others or len(raws) > LINKS_MAX:
+        left = [hrefs[raw] for raw in raws if raw in others]
+        links.skipped = dict(Counter(href[: href.index(":")] for href in left if href))
+        links.unparsable = left.count(None)
+        links.cut = max(0, len(raws) - len(left) - LINKS_MAX)
+        listed = [raw not in others for raw in raws]
+        raws, kinds, rels, nodes = (
+            _listed(raws, listed),
+            _listed(kinds, listed),
+            _listed(rels, listed),
+            _listed(nodes, listed),
         )
-        links.unparsable = hrefs.count(None)
-        links.cut = max(0, sum(listed) - LINKS_MAX)
-        raws, hrefs = _listed(raws, listed), _listed(hrefs, listed)
-        kinds, rels, nodes = _listed(kinds, listed), _listed(rels, listed), _listed(nodes, listed)
-    links.raws, links.urls, links.kinds, links.rels = raws, cast("list[str]", hrefs), kinds, rels
+    links.raws, links.kinds, links.rels = raws, kinds, rels
+    links.urls = cast("list[str]", [hrefs[raw] for raw in raws])
     bounded = survey.elements > ELEMENTS_READ_MAX
     links.anchors = anchors = [""] * len(nodes)
     for at in wanted(links.urls) if wanted is not None else range(len(nodes)):
@@ -119,25 +124,32 @@ def _elements(survey: Survey) -> tuple[list[str], list[str], list[str], list[Lex
     refresh = _refresh(survey)
     if refresh is not None:
         raws, kinds, rels, nodes = [refresh], ["redirect"], [""], [None]
+    put_raw, put_kind, put_rel, put_node = raws.append, kinds.append, rels.append, nodes.append
     for node in survey.links:
-        tag = node.tag_id
         attributes = node.attributes
-        name = "href" if tag == A or tag in _HREF_TAGS else "src"
-        if name not in attributes:
+        tag = node.tag_id
+        if tag == A:
+            raw, kind, name = attributes.get("href"), "a", "href"
+        else:
+            name = "href" if tag in _HREF_TAGS else "src"
+            raw = attributes.get(name)
+            kind = _kind(tag, raw or "", attributes)
+        # An attribute without a value says nothing, and is there.
+        if raw is None and name not in attributes:
             continue
-        raw = attributes[name] or ""
-        rel = attributes.get("rel")
-        tokens = " ".join(rel.lower().split()) if rel else ""
-        kind = "a" if tag == A else _kind(tag, raw, tokens, srcdoc="srcdoc" in attributes)
         if kind:
-            raws.append(raw)
-            kinds.append(kind)
-            rels.append(tokens)
-            nodes.append(node)
+            put_raw(raw or "")
+            put_kind(kind)
+            put_rel(_tokens(attributes["rel"]) if "rel" in attributes else "")
+            put_node(node)
     return raws, kinds, rels, nodes
 
 
-def _kind(tag: int, raw: str, tokens: str, *, srcdoc: bool) -> str:
+def _tokens(rel: str | None) -> str:
+    return " ".join(rel.lower().split()) if rel else ""
+
+
+def _kind(tag: int, raw: str, attributes: dict[str, str | None]) -> str:
     """Kind of an element other than `a`, empty when it is no link."""
     if tag == AREA:
         return "area"
@@ -145,8 +157,8 @@ def _kind(tag: int, raw: str, tokens: str, *, srcdoc: bool) -> str:
         # An empty `src` is about:blank; an empty `href` makes no link of a `link` (HTML §4.2.4, §4.8.5).
         return ""
     if tag == LINK:
-        return _kind_of_rel(tokens.split())
-    return "" if srcdoc else "iframe" if tag == IFRAME else "frame"
+        return _kind_of_rel(_tokens(attributes.get("rel")).split())
+    return "" if "srcdoc" in attributes else "iframe" if tag == IFRAME else "frame"
 
 
 def _kind_of_rel(tokens: list[str]) -> str:

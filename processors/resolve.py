@@ -13,7 +13,7 @@ encoding (URL Standard, "percent-encode after encoding"), its path and fragment 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import ada_url
 import can_ada
@@ -68,31 +68,36 @@ class Base:
 
     def join_all(self, raws: Sequence[str]) -> list[str | None]:
         """`join` of each spelling, in their order; each different one is parsed once."""
+        hrefs = self.joined(raws)[0]
+        return [hrefs[raw] for raw in raws]
+
+    def joined(self, raws: Iterable[str]) -> tuple[dict[str, str | None], list[str]]:
+        """(`join` of each different spelling, the spellings that may have come to something else than http or https)."""
         origin, folder, document, parsed = self._origin, self._folder, self._document, self._parsed
-        own, left_alone = f"{origin}/", _LEFT_ALONE.fullmatch
-        hrefs: list[str | None] = []
-        seen: dict[str, str | None] = {}
-        for raw in raws:
+        own, left_alone, plain_origin = f"{origin}/", _LEFT_ALONE.fullmatch, _PLAIN_ORIGIN.match
+        hrefs: dict[str, str | None] = {}
+        others: list[str] = []
+        # Half of a page's links are there twice.
+        for raw in dict.fromkeys(raws):
             # Most spellings of most pages end here, behind a part of the base; it stands in the loop for its speed.
             if origin and left_alone(raw) and "/." not in raw:
                 first = raw[0]
                 if first == "/":
-                    hrefs.append(origin + raw)
+                    hrefs[raw] = origin + raw
                     continue
                 if first == "#":
-                    hrefs.append(document + raw)
+                    hrefs[raw] = document + raw
                     continue
                 if ":" not in raw:
                     if first != "." and first != "?":
-                        hrefs.append(folder + raw)
+                        hrefs[raw] = folder + raw
                         continue
-                elif raw.startswith(own) or _PLAIN_ORIGIN.match(raw):
-                    hrefs.append(raw)
+                elif raw.startswith(own) or plain_origin(raw):
+                    hrefs[raw] = raw
                     continue
-            if raw not in seen:
-                seen[raw] = parsed(raw)
-            hrefs.append(seen[raw])
-        return hrefs
+            hrefs[raw] = parsed(raw)
+            others.append(raw)
+        return hrefs, others
 
     def _parsed(self, raw: str) -> str | None:
         """Href of a spelling by the quicker parser where both agree."""
