@@ -31,8 +31,8 @@ class Page(msgspec.Struct):
     """What a body says."""
 
     title: str
-    text: str
-    """Normalized visible text (`text.py`)."""
+    text_utf8: bytes
+    """Normalized visible text (`text.py`), in UTF-8."""
     words: int
     text_sha256: bytes
     language: str
@@ -48,6 +48,11 @@ class Page(msgspec.Struct):
     quality: Quality
     text_ratio: float
     """Bytes of the visible text in UTF-8 over bytes of the body."""
+
+    @property
+    def text(self) -> str:
+        """The visible text."""
+        return self.text_utf8.decode()
 
 
 def parse_page(
@@ -67,8 +72,8 @@ def parse_page(
     html = kind in HTML_TYPES
     decision = decide(body, content_type, html=html)
     if not html:
-        text, repaired = decode(body, decision) if kind == "text/plain" else ("", False)
-        return _plain(text, url, body, decision, "repaired" if repaired else "clean")
+        written, repaired = decode(body, decision) if kind == "text/plain" else ("", False)
+        return _plain(written, url, body, decision, "repaired" if repaired else "clean")
     source, repaired = parser_source(body, decision)
     try:
         survey = Survey(parse(source))
@@ -79,12 +84,11 @@ def parse_page(
     prepare(survey, source)
     links = links_of(survey, url, decision.name, wanted)
     text = visible_text(survey)
-    data = text.encode()
     return Page(
         title=title,
-        text=text,
+        text_utf8=text,
         words=word_count(text),
-        text_sha256=text_sha256(data),
+        text_sha256=text_sha256(text),
         language=language,
         encoding=decision.name,
         encoding_source=decision.source,
@@ -92,7 +96,7 @@ def parse_page(
         canonical=links.urls[links.kinds.index("canonical")] if "canonical" in links.kinds else "",
         robots_meta=directives,
         quality=quality,
-        text_ratio=len(data) / len(body) if body else 0.0,
+        text_ratio=len(text) / len(body) if body else 0.0,
     )
 
 
@@ -129,12 +133,11 @@ def _tag(written: str) -> str:
 def _plain(written: str, url: str, body: bytes, decision: Decision, quality: Quality) -> Page:
     """A page without markup."""
     text = normalize_text(written)
-    data = text.encode("utf-8", "replace")
     return Page(
         title="",
-        text=text,
+        text_utf8=text,
         words=word_count(text),
-        text_sha256=text_sha256(data),
+        text_sha256=text_sha256(text),
         language="",
         encoding=decision.name,
         encoding_source=decision.source,
@@ -142,5 +145,5 @@ def _plain(written: str, url: str, body: bytes, decision: Decision, quality: Qua
         canonical="",
         robots_meta=[],
         quality=quality,
-        text_ratio=len(data) / len(body) if body else 0.0,
+        text_ratio=len(text) / len(body) if body else 0.0,
     )
