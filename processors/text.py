@@ -14,7 +14,15 @@ from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from frontlog.processors.markup import ELEMENTS_UNWRAPPED_MAX, IFRAME, IMG, ROOT_IDS, Survey, first_of_html
+from frontlog.processors.markup import (
+    ELEMENTS_READ_MAX,
+    ELEMENTS_UNWRAPPED_MAX,
+    IFRAME,
+    IMG,
+    ROOT_IDS,
+    Survey,
+    first_of_html,
+)
 
 ANCHOR_CHARACTERS_MAX = 200
 TITLE_CHARACTERS_MAX = 1000
@@ -30,7 +38,8 @@ _ASCII = bytes(range(0x80))
 def prepare(survey: Survey, source: bytes | str) -> None:
     """Take what isn't visible and the inline elements out of the tree, so that text falls into its words.
 
-    Elements that the survey lists keep their content. Links stay in the tree: `visible_text` takes them.
+    Elements that the survey lists keep their content. Links stay in the tree: `visible_text` takes them. The texts of a
+    link become one when its words are read, those of all links at once only where elements are very many.
     """
     for node in (*survey.hidden, *survey.titles):
         node.decompose(recursive=False)
@@ -47,7 +56,8 @@ def prepare(survey: Survey, source: bytes | str) -> None:
         # Outermost first, so that a child is moved once and not once a level.
         for node in survey.inline:
             node.unwrap(True)
-        _merge(survey)
+        if survey.elements > ELEMENTS_READ_MAX:
+            _merge(survey)
 
 
 def visible_text(survey: Survey) -> bytes:
@@ -107,6 +117,7 @@ def anchor_text(node: LexborNode, *, bounded: bool = False) -> str:
         inside = islice(node.traverse(include_text=True), ANCHOR_NODES_MAX)
         text = " ".join(part.text_content or "" for part in inside if part.is_text_node)
     else:
+        node.merge_text_nodes()
         text = node.text(separator=" ", skip_empty=True)
     if len(text) > ANCHOR_CHARACTERS_MAX:
         words = squeeze(text, ANCHOR_CHARACTERS_MAX)

@@ -93,6 +93,11 @@ def test_a_base_holds_for_links_before_it() -> None:
     ]
 
 
+def test_inline_borders_separate_no_words_of_a_hidden_link_either() -> None:
+    found = links("<div hidden><a href=/a>a<b>b</b>c</a></div><a href=/d>d<i>e</i></a>")
+    assert found.anchors == ["abc", "de"]
+
+
 def test_links_of_a_base_of_another_scheme() -> None:
     found = links("<base href=ftp://h/d/><a href=x></a><a href=//web></a><a href=http://web/></a>")
     assert found.urls == ["http://web/"]
