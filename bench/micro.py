@@ -28,6 +28,7 @@ from bench.synthweb import ROOT, Missing, Web, binary
 from frontlog.avro.codec import decode, encode
 from frontlog.avro.enums import Reason, SourceKind, State, Topic
 from frontlog.avro.events import Discovery, FirstSeen, Transition
+from frontlog.fetch.memory import keep_house
 from frontlog.fetch.parse_job import Job, parse
 from frontlog.fetch.warc import build_exchange
 from frontlog.processors.canonical import identify
@@ -352,6 +353,8 @@ def run(options: argparse.Namespace, scratch: Path) -> None:
 def main() -> None:
     """Run; what is missing ends it with a sentence and code 2."""
     options = arguments().parse_args()
+    # As the processes do whose steps these are: without it a page costs 0.4 ms more, for memory that comes and goes.
+    keep_house()
     if options.only_known:
         print(json.dumps(only_known(options.scratch, options.only_known)))
         return

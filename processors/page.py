@@ -79,9 +79,11 @@ def parse_page(
         survey = Survey(parse(source))
     except SelectolaxError:
         return _plain(decode(body, decision)[0], url, body, decision, "partial")
-    quality = quality_of(survey, source, repaired=repaired)
+    # Both look for ASCII only, which stands in UTF-8 as in Latin-1.
+    characters = source if isinstance(source, str) else source.decode("latin-1")
+    quality = quality_of(survey, characters, repaired=repaired)
     title, language, directives = title_of(survey), _language(survey), robots_directives(survey, token)
-    prepare(survey, source)
+    prepare(survey, characters)
     links = links_of(survey, url, decision.name, wanted)
     text = visible_text(survey)
     return Page(
