@@ -6,14 +6,15 @@ The pool's key is then (address, port, TLS or not, name): a kept connection is n
 or address. `NoResolver` makes a look-up an error, should a later aiohttp attempt one.
 
 What is used of aiohttp beneath its documented surface, each held by `tests/fetch/test_connector.py`:
-`BaseConnector.connect`, `_factory`, `_release`, `_conns`, and `ResponseHandler` as a base class. In return
-nothing of `ClientSession` is there: no redirects, cookies, proxies, repeats, added headers or rewritten URLs.
+`BaseConnector.connect`, `_factory`, `_release`, `_conns`, `_acquired`, `Connection`, and `ResponseHandler` as a base class.
+In return nothing of `ClientSession` is there: no redirects, cookies, proxies, repeats, added headers or rewritten URLs.
 """
 
 import asyncio
 import select
 import socket
 import ssl
+import time
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import cast
@@ -58,6 +59,8 @@ class PinnedProtocol(ResponseHandler):
         super().__init__(loop)
         self.exchange: Exchange | None = None
         self.uses = 0
+        self._peer_address: str | None = None
+        self._poll: select.poll | None = None
         self._body: StreamReader | None = None
 
     def begin(self, exchange: Exchange) -> None:
@@ -160,23 +163,28 @@ class PinnedProtocol(ResponseHandler):
         self.abort()
 
     def peer_address(self) -> str | None:
-        """The address that the socket is connected to, asked of the kernel; None: it is closed."""
+        """The address that the socket is connected to, asked of the kernel; None: it is closed. Of a connected socket that
+        never changes, so it is asked once."""
         transport = self.transport
-        sock = None if transport is None else transport.get_extra_info("socket")
-        try:
-            return None if sock is None else str(sock.getpeername()[0])
-        except OSError:
+        if transport is None or transport.is_closing():
             return None
+        if self._peer_address is None:
+            sock = transport.get_extra_info("socket")
+            try:
+                self._peer_address = None if sock is None else str(sock.getpeername()[0])
+            except OSError:
+                return None
+        return self._peer_address
 
     def stale(self) -> bool:
         """Whether an idle connection is closed, or holds bytes that nobody asked for."""
         transport = self.transport
-        sock = None if transport is None else transport.get_extra_info("socket")
-        if sock is None or sock.fileno() < 0:
+        if transport is None or transport.is_closing():
             return True
-        poll = select.poll()
-        poll.register(sock.fileno(), select.POLLIN)
-        return bool(poll.poll(0))
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(self._poll.poll(0))
 
 
 class Peer:
@@ -229,6 +237,21 @@ class PinnedConnector(TCPConnector):
         )
         self._factory = cast("partial[ResponseHandler]", partial(PinnedProtocol, self._loop))
         self._idle_max = idle_max
+        self._idle_s = idle_ms / 1_000
+
+    def kept(self, peer: Peer) -> tuple[Connection, PinnedProtocol] | None:
+        """A kept connection that is still good, if there is one: what aiohttp does in two coroutines."""
+        key = peer.connection_key
+        while (resting := self._conns.get(key)) is not None:
+            protocol, since_s = resting.popleft()
+            if not resting:
+                del self._conns[key]
+            assert isinstance(protocol, PinnedProtocol)
+            if time.monotonic() - since_s <= self._idle_s and not protocol.stale():
+                self._acquired.add(protocol)
+                return Connection(self, key, protocol, self._loop), protocol
+            protocol.close()
+        return None
 
     async def connect_to(self, peer: Peer) -> tuple[Connection, PinnedProtocol]:
         """A kept connection that is still good, or a new one. Raises what aiohttp raises."""

@@ -29,7 +29,7 @@ class Ending:
 
     def explain(self, exchange: Exchange, exc: BaseException) -> None:
         """Note why a body is not whole. Raises FetchFailed when there is no head to keep."""
-        ringing = exchange.alarm.expired()
+        ringing = exchange.rang
         if exchange.head is not None and exchange.failure is None:
             reason, detail = (Reason.TIMEOUT, "total") if ringing else reason_of(exc)
             exchange.truncated = Truncation.TIME if ringing else Truncation.DISCONNECT

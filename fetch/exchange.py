@@ -19,6 +19,7 @@ import math
 from enum import StrEnum
 
 from frontlog.avro.enums import Reason
+from frontlog.fetch.deadlines import Deadlines
 from frontlog.fetch.heads import (
     BadHead,
     Head,
@@ -45,8 +46,10 @@ class Phase(StrEnum):
 class Exchange:
     """The state of one fetch. Times are of the loop's clock, in seconds; None: not reached."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, started_ms: int) -> None:
-        """Start the clocks."""
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limits: Limits, started_ms: int, deadlines: Deadlines
+    ) -> None:
+        """Start the clocks; `stop` ends them."""
         self.loop = loop
         self.limits = limits
         self.started_ms = started_ms
@@ -66,12 +69,16 @@ class Exchange:
         self.body_bytes = 0
         self.broken: BaseException | None = None
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.alarm = asyncio.timeout(None)
-        self._due_s = self.deadline(self.started_s, limits.connect_ms)
-        self._timer: asyncio.TimerHandle | None = loop.call_at(self._due_s, self._ring)
+        self.alarm: asyncio.Timeout | None = None
+        """What ends a connect that takes too long."""
+        self.rang = False
+        """Whether a deadline passed before the end."""
+        self.due_s = self.deadline(self.started_s, limits.connect_ms)
+        self._deadlines = deadlines
         self._received: bytes = b""
         self._interim_bytes = 0
         self._only_total = False
+        deadlines.add(self)
 
     def deadline(self, since_s: float, limit_ms: int) -> float:
         """The end of a phase, which is never after the end of the whole."""
@@ -172,25 +179,21 @@ class Exchange:
 
     def stop(self) -> None:
         """Stop the clocks."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.remove(self)
 
-    def _enter(self, phase: Phase, deadline_s: float) -> None:
+    def ring(self) -> None:
+        """The deadline in force has passed."""
+        if not self.ended.done():
+            self.rang = True
+            if self.alarm is not None:
+                self.alarm.reschedule(self.loop.time())
+            else:
+                self.fail(TimeoutError("a deadline passed"))
+
+    def _enter(self, phase: Phase, due_s: float) -> None:
         self.phase = phase
-        self._due_s = deadline_s
-        # A timer that rings too early looks again: most fetches end before their first one rings.
-        if self._timer is not None and deadline_s < self._timer.when():
-            self._timer.cancel()
-            self._timer = self.loop.call_at(deadline_s, self._ring)
-
-    def _ring(self) -> None:
-        assert self._timer is not None, "it was not stopped"
-        if self._due_s > self._timer.when():
-            self._timer = self.loop.call_at(self._due_s, self._ring)
-            return
-        self._timer = None
-        self.alarm.reschedule(self.loop.time())
+        self.due_s = due_s
+        self._deadlines.sooner(due_s)
 
     def _fail(self, reason: Reason, detail: str) -> tuple[bytes, bytes] | None:
         self.failure = reason, detail

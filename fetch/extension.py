@@ -13,6 +13,7 @@ from typing import Protocol
 
 from frontlog.avro.enums import FetchKind
 from frontlog.avro.events import Event, LeaseExtension
+from frontlog.fetch.deadlines import Deadlines
 from frontlog.processors.leased import Lease
 
 SHARE = 2 / 3
@@ -29,13 +30,16 @@ class Results(Protocol):
 class Extension:
     """Extends the lease of a page until its block is left."""
 
-    def __init__(self, lease: Lease, clock: Callable[[], int], results: Results) -> None:
+    def __init__(
+        self, lease: Lease, began_ms: int, clock: Callable[[], int], results: Results, deadlines: Deadlines
+    ) -> None:
+        self.due_s = 0.0
         self._lease = lease
         self._clock = clock
         self._results = results
-        self._lease_ms = max(1, lease.deadline_ms - clock())
+        self._deadlines = deadlines
+        self._lease_ms = max(1, lease.deadline_ms - began_ms)
         self._times = 0
-        self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
 
     def __enter__(self) -> None:
@@ -45,15 +49,16 @@ class Extension:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._deadlines.remove(self)
         if self._sending is not None:
             self._sending.cancel()
 
     def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SHARE * self._lease_ms / 1_000, self._ask)
+        self.due_s = asyncio.get_running_loop().time() + SHARE * self._lease_ms / 1_000
+        self._deadlines.add(self)
 
-    def _ask(self) -> None:
+    def ring(self) -> None:
+        """Ask, as its time has come."""
         if self._times < TIMES_MAX:
             self._times += 1
             self._sending = asyncio.get_running_loop().create_task(self._send())

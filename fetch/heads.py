@@ -24,8 +24,8 @@ Common Crawl and Wayback do, is read rightly by both readers with both digests, 
 """
 
 import re
+from functools import lru_cache
 
-BLANK_LINE = re.compile(rb"\n\r?\n")
 STATUS_LINE = re.compile(rb"HTTP/1\.([0-9])[ \t]+([1-9][0-9]{2})(?:[ \t](.*))?", re.DOTALL)
 MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -33,9 +33,8 @@ FRAMING_NAME = re.compile(rb"(?im)^(?=transfer-encoding[ \t]*:|content-length[ \
 """Where a head names a field that frames the body: the places where the archive puts its prefix."""
 ARCHIVE_PREFIX = b"X-Archive-Orig-"
 LENGTH_DIGITS_MAX = 18
-NAMES_KEPT_MAX, NAME_KEPT_CHARACTERS_MAX = 4_096, 64
-_names: set[str] = set()
-"""Names of fields that were found to be tokens."""
+LINES_KEPT_MAX, LINE_KEPT_CHARACTERS_MAX = 2_048, 192
+"""Lines whose reading is remembered: most lines of most heads are always the same."""
 
 
 class BadHead(Exception):
@@ -63,7 +62,11 @@ class Head:
         self.headers = headers
         self.by_name: dict[str, list[str]] = {}
         for name, value in headers:
-            self.by_name.setdefault(name.lower(), []).append(value)
+            lower = name.lower()
+            if lower in self.by_name:
+                self.by_name[lower].append(value)
+            else:
+                self.by_name[lower] = [value]
         self.codings = split_list(self.by_name.get("transfer-encoding"))
         self.media_type = media_type_of(self.by_name.get("content-type", []))
 
@@ -84,7 +87,9 @@ class Head:
     @property
     def content_codings(self) -> str | None:
         """What decoding must undo: content codings, then transfer codings other than `chunked`."""
-        coded = self.all("content-encoding") + [c for c in self.codings if c != "chunked"]
+        coded = self.by_name.get("content-encoding")
+        if self.codings:
+            coded = [*(coded or ()), *(c for c in self.codings if c != "chunked")]
         return ", ".join(coded) if coded else None
 
     @property
@@ -107,16 +112,26 @@ def split_list(values: list[str] | None) -> tuple[str, ...]:
 def media_type_of(values: list[str]) -> str:
     """The media type of the last usable Content-Type, lower case, or the empty string."""
     for value in reversed(values):
-        media_type = value.partition(";")[0].strip().lower()
-        if MEDIA_TYPE.fullmatch(media_type):
+        media_type = _media_type(value) if len(value) <= LINE_KEPT_CHARACTERS_MAX else _media_type_of(value)
+        if media_type:
             return media_type
     return ""
 
 
+def _media_type_of(value: str) -> str:
+    media_type = value.partition(";")[0].strip().lower()
+    return media_type if MEDIA_TYPE.fullmatch(media_type) else ""
+
+
+_media_type = lru_cache(LINES_KEPT_MAX)(_media_type_of)
+
+
 def head_end(data: bytes, start: int = 0) -> int:
     """Where the head ends (after its blank line), or -1; `start`: before it there is no end."""
-    found = BLANK_LINE.search(data, max(0, start - 3))
-    return found.end() if found else -1
+    start = max(0, start - 3)
+    crlf = data.find(b"\n\r\n", start)
+    bare = data.find(b"\n\n", start, crlf + 1 if crlf >= 0 else len(data))
+    return bare + 2 if bare >= 0 else crlf + 3 if crlf >= 0 else -1
 
 
 def looks_like_http(data: bytes) -> bool:
@@ -127,34 +142,41 @@ def looks_like_http(data: bytes) -> bool:
 def read_head(raw: bytes) -> Head:
     """Read a whole head. Raises BadHead when its status line is not HTTP/1.x."""
     first, _, rest = raw.partition(b"\n")
-    line = STATUS_LINE.fullmatch(first.rstrip(b" \t\r"))
-    if line is None:
+    status = _status(first) if len(first) <= LINE_KEPT_CHARACTERS_MAX else _status_of(first)
+    if status is None:
         raise BadHead(f"status line {first[:80]!r}")
-    version = "HTTP/1.0" if line[1] == b"0" else "HTTP/1.1"
     headers: list[tuple[str, str]] = []
     for text in rest.decode("latin-1").split("\n"):
-        name, colon, value = text.partition(":")
         if text[:1] in (" ", "\t"):
             if headers and text.strip():
                 name, value = headers.pop()
-                value = f"{value} {clean(text)}".strip()
-            else:
-                continue
-        elif colon and (name in _names or is_name(name := name.rstrip(" \t"))):
-            value = clean(value)
-        else:
+                headers.append((name, f"{value} {clean(text)}".strip()))
             continue
-        headers.append((name, value))
-    phrase = clean((line[3] or b"").decode("latin-1"))
-    return Head(raw, version, int(line[2]), phrase, tuple(headers))
+        field = _field(text) if len(text) <= LINE_KEPT_CHARACTERS_MAX else _field_of(text)
+        if field is not None:
+            headers.append(field)
+    version, number, phrase = status
+    return Head(raw, version, number, phrase, tuple(headers))
 
 
-def is_name(name: str) -> bool:
-    """Whether a field may be called so. The usual names are remembered."""
-    valid = TOKEN.fullmatch(name) is not None
-    if valid and len(_names) < NAMES_KEPT_MAX and len(name) <= NAME_KEPT_CHARACTERS_MAX:
-        _names.add(name)
-    return valid
+def _status_of(line: bytes) -> tuple[str, int, str] | None:
+    """(version, status, phrase) of a status line; None: it is none."""
+    found = STATUS_LINE.fullmatch(line.rstrip(b" \t\r"))
+    if found is None:
+        return None
+    phrase = clean((found[3] or b"").decode("latin-1"))
+    return "HTTP/1.0" if found[1] == b"0" else "HTTP/1.1", int(found[2]), phrase
+
+
+def _field_of(line: str) -> tuple[str, str] | None:
+    """(name, value) of a line; None: it is no field."""
+    name, colon, value = line.partition(":")
+    name = name.rstrip(" \t")
+    return (name, clean(value)) if colon and TOKEN.fullmatch(name) else None
+
+
+_status = lru_cache(LINES_KEPT_MAX)(_status_of)
+_field = lru_cache(LINES_KEPT_MAX)(_field_of)
 
 
 def clean(value: str) -> str:
@@ -181,11 +203,14 @@ def framing(head: Head) -> tuple[bytes, bool]:
 def keeps(head: Head, length: int | None) -> bool:
     """Whether the connection may be kept: nobody wants it closed, and the head says where the body ends; `length` is what
     `body_length` says."""
-    options = ",".join(head.all("connection")).lower()
+    said = head.by_name.get("connection")
+    options = ",".join(said).lower() if said else ""
     if "close" in options if head.version == "HTTP/1.1" else "keep-alive" not in options:
         return False
+    if length is not None:
+        return True
     chunked = head.chunked and head.version == "HTTP/1.1" and head.get("content-length") is None
-    return length is not None or chunked
+    return chunked
 
 
 def body_length(head: Head) -> int | None:
@@ -197,7 +222,12 @@ def body_length(head: Head) -> int | None:
 
 def content_length(head: Head) -> int | None:
     """The declared length, or None. Raises BadHead for an unequal or impossible one."""
-    values = {part.strip() for value in head.all("content-length") for part in value.split(",")} - {""}
+    said = head.by_name.get("content-length")
+    if not said:
+        return None
+    if len(said) == 1 and said[0].isascii() and said[0].isdigit() and len(said[0]) <= LENGTH_DIGITS_MAX:
+        return int(said[0])
+    values = {part.strip() for value in said for part in value.split(",")} - {""}
     if not values:
         return None
     value = values.pop()

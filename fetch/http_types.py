@@ -49,9 +49,7 @@ class Limits:
 
     def wants(self, media_type: str) -> bool:
         """Whether a media type (lower case, without parameters) is among the wanted ones."""
-        return not self.types or any(
-            media_type.startswith(t) if t.endswith("/") else media_type == t for t in self.types
-        )
+        return not self.types or _is_among(media_type, self.types)
 
 
 class FetchRequest(msgspec.Struct, frozen=True):
@@ -130,6 +128,11 @@ class FetchFailed(Exception):
     def __str__(self) -> str:
         """Read as `reason: detail`."""
         return f"{self.reason}: {self.detail}"
+
+
+@lru_cache(maxsize=256)
+def _is_among(media_type: str, types: tuple[str, ...]) -> bool:
+    return any(media_type.startswith(t) if t.endswith("/") else media_type == t for t in types)
 
 
 @lru_cache(maxsize=256)

@@ -32,6 +32,7 @@ from frontlog.fetch.answers import (
     with_headers,
 )
 from frontlog.fetch.archive_writer import ArchiveWriter
+from frontlog.fetch.deadlines import Deadlines
 from frontlog.fetch.decoding import ACCEPT_ENCODING
 from frontlog.fetch.extension import Extension
 from frontlog.fetch.http_types import FetchFailed, FetchRequest, FetchResponse, Limits, Timings
@@ -100,6 +101,7 @@ class Pipeline:
         self._archive = archive
         self._parsers = parsers
         self._emitter = emitter
+        self._extensions = Deadlines()
         self._sitemaps = asyncio.Semaphore(SITEMAPS_AT_ONCE)
         self._judge = lru_cache(VERDICTS_KEPT_MAX)(partial(judge, allow=rules.allow))
 
@@ -118,8 +120,8 @@ class Pipeline:
         try:
             if lease.kind is FetchKind.RESOLVE:
                 return await self._resolve(lease)
-            with Extension(lease, self._clock, self._emitter):
-                return await self._fetch(lease)
+            with Extension(lease, began_ms, self._clock, self._emitter, self._extensions):
+                return await self._fetch(lease, began_ms)
         except (FrontlogError, MemoryError):
             raise
         except (
@@ -149,24 +151,25 @@ class Pipeline:
             return replace(base, reason=Reason.BLOCKED_NETWORK, detail=detail[:512])
         return replace(base, address=choice.address, ttl_ms=found.ttl_ms)
 
-    async def _fetch(self, lease: Lease) -> FetchResult:
+    async def _fetch(self, lease: Lease, began_ms: int) -> FetchResult:
         """Gates, request, archive, emissions."""
         refused = self._gates(lease)
         if refused is not None:
             return refused
         if lease.sitemap:
             async with self._sitemaps:
-                if self._clock() + self.rules.limits.total_ms > lease.deadline_ms:
+                now_ms = self._clock()
+                if now_ms + self.rules.limits.total_ms > lease.deadline_ms:
                     return self._result(lease, Reason.RELEASED, "other sitemaps took too long", Timings())
-                return await self._request_and_read(lease, sitemap_limits(self.rules.limits))
+                return await self._request_and_read(lease, sitemap_limits(self.rules.limits), now_ms)
         robots = lease.kind is not FetchKind.PAGE
         return await self._request_and_read(
-            lease, robots_limits(self.rules.limits) if robots else self.rules.limits
+            lease, robots_limits(self.rules.limits) if robots else self.rules.limits, began_ms
         )
 
-    async def _request_and_read(self, lease: Lease, limits: Limits) -> FetchResult:
+    async def _request_and_read(self, lease: Lease, limits: Limits, now_ms: int) -> FetchResult:
         try:
-            answer = await self._transport.fetch(self._request(lease), limits)
+            answer = await self._transport.fetch(self._request(lease, now_ms), limits)
         except FetchFailed as exc:
             return self._failed(lease, exc)
         except Retriable as exc:  # this machine is at its limits: the host was not asked
@@ -185,7 +188,7 @@ class Pipeline:
             return self._result(lease, Reason.BLOCKED_NETWORK, detail, Timings())
         return None
 
-    def _request(self, lease: Lease) -> FetchRequest:
+    def _request(self, lease: Lease, now_ms: int) -> FetchRequest:
         scheme, host, port = split_origin_key(split_origin(lease.requested)[0])
         headers = [
             ("User-Agent", self.rules.user_agent),
@@ -199,7 +202,7 @@ class Pipeline:
         return FetchRequest(
             url=lease.requested, scheme=cast("Literal['http', 'https']", scheme), host=host, port=port,
             address=lease.address,
-            headers=tuple(headers), started_ms=self._clock(),
+            headers=tuple(headers), started_ms=now_ms,
         )  # fmt: skip
 
     def _result(self, lease: Lease, reason: Reason, detail: str, times: Timings) -> FetchResult:
@@ -219,15 +222,15 @@ class Pipeline:
         result = self._result(lease, exc.reason, exc.detail, times)
         return result if exc.response is None else with_headers(result, exc.response)
 
-    def _store(self, lease: Lease, answer: FetchResponse) -> "asyncio.Future[BodyRef]":
+    def _store(self, lease: Lease, answer: FetchResponse, event_id: str) -> "asyncio.Future[BodyRef]":
         """Make the exchange durable."""
-
+        capture_id = f"{self.rules.crawl}/{event_id}"
         known = bool(lease.earlier_ms and (lease.etag or lease.last_modified))
         earlier = Earlier(target_uri=lease.requested, date_ms=lease.earlier_ms) if known else None
 
         def build() -> Capture:
             return build_exchange(
-                capture_id=f"{self.rules.crawl}/{attempt_id(lease)}", target_uri=lease.requested,
+                capture_id=capture_id, target_uri=lease.requested,
                 started_ms=answer.timings.sent_ms,
                 ip_address=lease.address, request_head=answer.request_head, response_head=answer.head.raw, body=answer.body,
                 truncated=answer.truncated.value if answer.truncated else "", earlier=earlier,
@@ -237,7 +240,7 @@ class Pipeline:
 
     async def _robots(self, lease: Lease, answer: FetchResponse) -> FetchResult:
         """A robots.txt: the text goes into the result, whole or cut at its limit."""
-        body = await self._store(lease, answer)
+        body = await self._store(lease, answer, attempt_id(lease))
         result = with_headers(self._result(lease, Reason.OK, "", answer.timings), answer)
         cut = answer.reason is Reason.OVERSIZE
         if answer.reason is not Reason.OK and not cut and not status_decides(answer):
@@ -252,25 +255,22 @@ class Pipeline:
     async def _page(self, lease: Lease, answer: FetchResponse) -> FetchResult:
         """A page: archive, parse, candidate, discoveries, in an order that loses nothing."""
         result = with_headers(self._result(lease, answer.reason, answer.detail, answer.timings), answer)
-        storing = self._store(lease, answer)
+        storing = self._store(lease, answer, result.event_id)
         try:
-            parsed = await self._parse(lease, answer)
+            parsed = await self._parse(lease, answer, result)
         except ParserFailed as exc:
             return replace(result, body=await storing, reason=exc.reason, detail=exc.detail)
         except BaseException:
             storing.cancel()
             raise
-        result = replace(result, body=await storing)
-        if status_decides(answer):
-            result = replace(result, reason=Reason.OK)
-        if answer.status in REDIRECTS and result.reason is Reason.OK:
-            return await self._redirect(lease, result)
-        if parsed is None:
-            return result
-        if not parsed.facts:
-            return await self._listed(result, parsed)
+        body = await storing
+        if parsed is None or not parsed.facts:
+            result = replace(result, body=body, reason=Reason.OK if status_decides(answer) else result.reason)
+            if answer.status in REDIRECTS and result.reason is Reason.OK:
+                return await self._redirect(lease, result)
+            return result if parsed is None else await self._listed(result, parsed)
         facts = cast("ParseFacts", decode(parsed.facts))
-        result = replace(result, parse=facts, body_sha256=parsed.body_sha256)
+        result = replace(result, body=body, parse=facts, body_sha256=parsed.body_sha256)
         await self._emitter.content(facts.text_sha256.hex(), candidate(lease, result, facts))
         await self._emitter.discoveries([(f.partition, f.origin_key, f.value) for f in parsed.discoveries])
         return result
@@ -294,7 +294,7 @@ class Pipeline:
             truncated=result.truncated if whole else "length",
         )  # fmt: skip
 
-    async def _parse(self, lease: Lease, answer: FetchResponse) -> Parsed | None:
+    async def _parse(self, lease: Lease, answer: FetchResponse, result: FetchResult) -> Parsed | None:
         """The parse of a whole page of a kind that is parsed, or of what there is of a sitemap; None: there is nothing."""
         listing = listing_of(lease, answer)
         whole = answer.reason is Reason.OK and (listing or answer.media_type in PARSED_TYPES)
@@ -303,9 +303,9 @@ class Pipeline:
         named = lease.chain[0] if lease.chain else lease.url
         return await self._parsers.parse(
             Job(
-                event_id=attempt_id(lease), identity=lease.url, url=lease.requested,
+                event_id=result.event_id, identity=lease.url, url=lease.requested,
                 content_type=answer.head.get("content-type") or answer.media_type,
-                token=lease.token, depth=lease.depth, at_ms=self._clock(), partitions=self.rules.partitions,
+                token=lease.token, depth=lease.depth, at_ms=result.ended_ms, partitions=self.rules.partitions,
                 body=answer.decoded.data,
                 nofollow=directives_of((), answer.head.all("x-robots-tag"), lease.token).nofollow,
                 listing=listing, via=(*lease.via, identity_of(named)) if listing else (),

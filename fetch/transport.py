@@ -24,8 +24,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from aiohttp.connector import Connection
+
 from frontlog.avro.errors import Retriable
-from frontlog.fetch.connector import Peer, PinnedConnector, peer_of
+from frontlog.fetch.connector import Peer, PinnedConnector, PinnedProtocol, peer_of
+from frontlog.fetch.deadlines import Deadlines
 from frontlog.fetch.ending import Ending
 from frontlog.fetch.exchange import Exchange, Phase
 from frontlog.fetch.failures import EXPECTED
@@ -56,6 +59,7 @@ class Transport:
     ) -> None:
         """At most `connections_max` sockets in use, and `idle_max` kept for `idle_ms` for a next request."""
         self._closed = False
+        self._deadlines = Deadlines()
         self._connector = PinnedConnector(ssl_context(), connections_max, idle_max, idle_ms)
 
     async def __aenter__(self) -> Self:
@@ -80,11 +84,10 @@ class Transport:
         """
         sending = request_bytes(request)
         peer = peer_of(request.scheme, request.host, request.port, request.address)
-        exchange = Exchange(asyncio.get_running_loop(), limits, request.started_ms)
+        exchange = Exchange(asyncio.get_running_loop(), limits, request.started_ms, self._deadlines)
         ending = Ending()
         try:
-            async with exchange.alarm:
-                await self._ask(exchange, peer, request.address, sending, ending)
+            await self._ask(exchange, peer, request.address, sending, ending)
         except EXPECTED as exc:
             if self._closed:
                 raise Retriable("the transport was closed") from exc
@@ -97,7 +100,7 @@ class Transport:
         self, exchange: Exchange, peer: Peer, address: str, sending: bytes, ending: Ending
     ) -> None:
         """Connect, send, read; the connection is given back or closed however it ends."""
-        connection, protocol = await self._connector.connect_to(peer)
+        connection, protocol = self._connector.kept(peer) or await self._connect(exchange, peer)
         ending.reused = protocol.uses > 0
         exchange.connect_s = 0.0 if ending.reused else exchange.loop.time() - exchange.started_s
         keep = False
@@ -113,8 +116,6 @@ class Transport:
             if exchange.broken is not None or exchange.head is None:
                 raise exchange.broken or ConnectionResetError("no head that can be used")
             keep = exchange.keep and exchange.phase is Phase.DONE
-            if keep:
-                ending.check_peer(exchange, protocol.peer_address(), address)
         finally:
             protocol.exchange = None
             if keep and exchange.failure is None:
@@ -122,6 +123,17 @@ class Transport:
             else:
                 protocol.abort()
                 connection.close()
+
+    async def _connect(self, exchange: Exchange, peer: Peer) -> tuple[Connection, PinnedProtocol]:
+        """A connection, or TimeoutError when the exchange rings before there is one."""
+        async with asyncio.timeout(None) as exchange.alarm:
+            found = await self._connector.connect_to(peer)
+        exchange.alarm = None
+        if exchange.rang:  # in the instant in which it was made
+            found[1].abort()
+            found[0].close()
+            raise TimeoutError("a deadline passed")
+        return found
 
 
 def request_bytes(request: FetchRequest) -> bytes:

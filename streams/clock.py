@@ -48,7 +48,11 @@ class SystemClock:
             ours = self._at + passed
             drift = self._wall() - ours
             limit = SLEW * passed
-            self._mono, self._at = mono, ours + max(-limit, min(limit, drift))
+            if drift > limit:
+                drift = limit
+            elif drift < -limit:
+                drift = -limit
+            self._mono, self._at = mono, ours + drift
             return int(self._at * 1_000)
 
     def not_before(self, at_ms: int) -> None:

@@ -32,6 +32,8 @@ def head_of(*lines: bytes, status: bytes = b"HTTP/1.1 200 OK") -> Head:
         (b"HTTP/1.1 200 OK\n\nbody", 17),
         (b"HTTP/1.1 200 OK\n\r\nbody", 18),
         (b"HTTP/1.1 200 OK\r\n\nbody", 18),
+        (b"HTTP/1.1 200 OK\n\n\r\nbody", 17),
+        (b"HTTP/1.1 200 OK\n\r\n\nbody", 18),
     ],
 )
 def test_where_a_head_ends(data: bytes, end: int) -> None:
