@@ -1,13 +1,17 @@
 """The thread that makes bodies durable: builds records, writes them, and fsyncs many at once.
 
 `store` is awaited by many fetches; each batch of what waits becomes one flush, and all of them learn where their
-record lies only when it is durable. When there is no room nothing is lost: what waits goes on waiting, `full` is set so
-that nothing more is claimed, and the flush is tried again every second. A record that can't be built is the failure of
-the fetch that it belongs to; a file that can't be written is everybody's.
+record lies only when it is durable. A busy archive lets records gather for a few times as long as its last batch took,
+since each flush has a cost of its own however little is in it; one that had nothing to do begins at once.
+
+When there is no room nothing is lost: what waits goes on waiting, `full` is set so that nothing more is claimed, and the
+flush is tried again every second. A record that can't be built is the failure of the fetch that it belongs to; a file that
+can't be written is everybody's.
 """
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,6 +23,10 @@ from frontlog.fetch.warc import Capture
 
 RETRY_S = 1.0
 BATCH_MAX = 256
+REST_FACTOR = 4.0
+"""Records gather for so many times as long as the last batch took, from its end on."""
+REST_S_MAX = 0.02
+"""Records wait no longer than this to be grouped."""
 
 
 class _Waiting(NamedTuple):
@@ -39,6 +47,9 @@ class ArchiveWriter:
         self._waiting: deque[_Waiting] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._idle = False
+        """Whether the thread waits to be told of work; else it comes to look by itself."""
+        self._rests_until_s = 0.0
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
 
     def start(self) -> None:
@@ -55,7 +66,8 @@ class ArchiveWriter:
                 waiting.done.set_exception(self.failed)
                 return waiting.done
             self._waiting.append(waiting)
-            if len(self._waiting) == 1:  # else it was told, and hasn't come to look yet
+            if self._idle:
+                self._idle = False
                 self._wake.notify()
         return waiting.done
 
@@ -76,14 +88,15 @@ class ArchiveWriter:
 
     def _run(self) -> None:
         while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._waiting or self._stopping)
-                if not self._waiting:
-                    return
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
+            batch = self._gathered()
+            if not batch:
+                return
+            began_s = time.monotonic()
             try:
                 answers = [self._placed(one.build) for one in batch]
                 self._flush()
+                ended_s = time.monotonic()
+                self._rests_until_s = ended_s + min(REST_FACTOR * (ended_s - began_s), REST_S_MAX)
             except BaseException as exc:
                 with self._wake:
                     self.failed = exc
@@ -92,6 +105,17 @@ class ArchiveWriter:
                 _tell(batch, [exc] * len(batch))
                 return
             _tell(batch, answers)
+
+    def _gathered(self) -> list[_Waiting]:
+        """What waits, once there is something and the rest is over; empty: there is nothing, and nothing more will come."""
+        with self._wake:
+            self._idle = not self._waiting
+            self._wake.wait_for(lambda: self._waiting or self._stopping)
+            self._idle = False
+            rest_s = self._rests_until_s - time.monotonic()
+            if rest_s > 0:
+                self._wake.wait_for(lambda: self._stopping, rest_s)
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
 
     def _placed(self, build: Callable[[], Capture]) -> BodyRef | Exception:
         """Where one record will lie, or why it can't be built. Flushes when as much waits as may."""

@@ -9,11 +9,11 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastwarc import ArchiveIterator as FastIterator
+from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from frontlog.avro.errors import ConfigError, Fenced, FrontlogError, Retriable, StoreFull

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from frontlog.avro.errors import Corrupt
 from frontlog.avro.events import BodyRef
@@ -183,7 +183,6 @@ def test_nothing_is_cut_that_the_log_points_at() -> None:
 WRITER = """
 import sys
 import zlib
-from dataclasses import replace
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from support.warcs import archive, capture

@@ -185,3 +185,35 @@ def test_a_writer_that_never_started_can_be_closed() -> None:
     writer = ArchiveWriter(opened(MemoryFiles()))
     writer.close()
     assert writer.failed is None
+
+
+def test_a_busy_archive_lets_records_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_writer, "REST_FACTOR", 1e9)
+    monkeypatch.setattr(archive_writer, "REST_S_MAX", 0.2)
+
+    async def use(writer: ArchiveWriter) -> None:
+        await store(writer, range(1))
+        assert writer.flushes == 1
+        waiting: list[asyncio.Future[BodyRef]] = []
+        for n in range(1, 6):
+            waiting.append(asyncio.ensure_future(writer.store(lambda n=n: capture(n))))  # type: ignore[misc]
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*waiting)
+        assert writer.flushes == 2
+
+    run(MemoryFiles(), use)
+
+
+def test_who_closes_an_archive_doesnt_wait_for_its_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_writer, "REST_FACTOR", 1e9)
+    monkeypatch.setattr(archive_writer, "REST_S_MAX", 60.0)
+    files = MemoryFiles()
+
+    async def use(writer: ArchiveWriter) -> None:
+        await store(writer, range(1))
+        waiting = asyncio.ensure_future(store(writer, range(1, 4)))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(writer.close)
+        assert uris(files, await waiting) == [f"http://site.test/{n}" for n in range(1, 4)]
+
+    run(files, use)
