@@ -6,6 +6,8 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import Reason
 from frontlog.avro.events import FetchResult
+from frontlog.fetch.decoding import decode
+from frontlog.fetch.ending import answer_reason
 from frontlog.fetch.http_types import FetchResponse, Limits
 from frontlog.fetch.parse_job import EVIDENT, NAMED
 from frontlog.processors import canonical
@@ -56,6 +58,13 @@ def identity_of(url: str) -> str:
 def status_decides(answer: FetchResponse) -> bool:
     """Whether the status alone says what came of a request, so that a fault of the body doesn't matter."""
     return not 200 <= answer.status < 300 and answer.reason in BODY_FAULTS
+
+
+def decoded_here(answer: FetchResponse, limits: Limits) -> FetchResponse:
+    """A whole answer that was left coded, decoded and judged as the transport does it."""
+    decoded = decode(answer.body, answer.head.content_codings, limits.decoded_bytes_max)
+    reason, detail = answer_reason(answer.truncated, decoded)
+    return replace(answer, decoded=decoded, reason=reason, detail=detail)
 
 
 def _header(values: Mapping[str, list[str]], name: str) -> str:

@@ -28,7 +28,7 @@ RAW, ZLIB, GZIP = -15, 15, 31
 
 
 class DecodeStatus(StrEnum):
-    """How the decoding of a body ended."""
+    """How the decoding of a body ended; `later`: it was left to whoever parses it."""
 
     OK = "ok"
     TRUNCATED = "truncated"
@@ -36,6 +36,13 @@ class DecodeStatus(StrEnum):
     PLAIN_DESPITE_HEADER = "plain_despite_header"
     OVERSIZE = "oversize"
     UNKNOWN_ENCODING = "unknown_encoding"
+    LATER = "later"
+
+
+WHOLE = frozenset({DecodeStatus.OK, DecodeStatus.PLAIN_DESPITE_HEADER})
+"""What is all there, decoded."""
+LEFT = frozenset({"gzip", "br"})
+"""Values of Content-Encoding that whoever parses a page may undo, in place of the process that fetches."""
 
 
 class Decoded(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 
 from frontlog.avro.enums import Reason
-from frontlog.fetch.decoding import Decoded, DecodeStatus, decode
+from frontlog.fetch.decoding import LEFT, Decoded, DecodeStatus, decode
 from frontlog.fetch.exchange import Exchange, Phase
 from frontlog.fetch.failures import reason_of
 from frontlog.fetch.http_types import FetchFailed, FetchResponse, Truncation
@@ -49,9 +49,14 @@ class Ending:
         assert head is not None
         timings = exchange.timings()
         body = b"".join(exchange.chunks)
-        decoded = decode(body, head.content_codings, limits.decoded_bytes_max)
+        codings, fine = head.content_codings, 200 <= head.status < 300
+        whole = body and exchange.truncated is None and self.broken is None and exchange.failure is None
+        if codings in LEFT and fine and whole and head.media_type in limits.coded:
+            decoded = Decoded(b"", DecodeStatus.LATER, (codings,))
+        else:
+            decoded = decode(body, codings, limits.decoded_bytes_max)
         media_type = head.media_type or sniff(decoded.data)
-        if 200 <= head.status < 300 and media_type and not limits.wants(media_type):
+        if fine and media_type and not limits.wants(media_type):
             exchange.failure = exchange.failure or (Reason.BAD_TYPE, f"{media_type}, by its bytes")
         reason, detail = exchange.failure or self.broken or answer_reason(exchange.truncated, decoded)
         response = FetchResponse(
@@ -77,7 +82,7 @@ def answer_reason(truncated: Truncation | None, decoded: Decoded) -> tuple[Reaso
     if truncated is Truncation.LENGTH:
         return Reason.OVERSIZE, "body"
     match decoded.status:
-        case DecodeStatus.OK | DecodeStatus.PLAIN_DESPITE_HEADER:
+        case DecodeStatus.OK | DecodeStatus.PLAIN_DESPITE_HEADER | DecodeStatus.LATER:
             return Reason.OK, ""
         case DecodeStatus.OVERSIZE:
             return Reason.OVERSIZE, "decoded body"

@@ -36,7 +36,8 @@ class Limits:
     """What a fetch may take. `connect_ms` and `total_ms` count from the call, `first_byte_ms` from the send.
 
     `types`: wanted media types of 2xx answers (`text/html`), or prefixes of them that end in `/`
-    (`image/`); empty wants all.
+    (`image/`); empty wants all. `coded`: media types of whole 2xx answers whose body may be left in a coding of
+    `decoding.LEFT`.
     """
 
     connect_ms: int = 10_000
@@ -46,6 +47,7 @@ class Limits:
     body_bytes_max: int = 10 * 2**20
     decoded_bytes_max: int = 20 * 2**20
     types: tuple[str, ...] = ()
+    coded: frozenset[str] = frozenset()
 
     def wants(self, media_type: str) -> bool:
         """Whether a media type (lower case, without parameters) is among the wanted ones."""
@@ -89,7 +91,8 @@ class FetchResponse(msgspec.Struct, frozen=True):
     """One answer. `body` is as received but for the chunk framing, still content-coded.
 
     `truncated` is None for a whole body. `reason` is `ok`, `oversize`, `timeout`, `truncated`,
-    `protocol_error` (bad chunk framing) or `decode_failed`; `detail` says more, for people.
+    `protocol_error` (bad chunk framing) or `decode_failed`; `detail` says more, for people. `decoded` has no data
+    where `Limits.coded` left the body as it came.
     `media_type` is the declared one, or what the bytes look like when none is declared; empty: no body
     and no declaration. `request_head` and `head.raw` are the very bytes sent and received.
     """

@@ -8,10 +8,12 @@ import hashlib
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from frontlog.avro.codec import encode
 from frontlog.avro.enums import SourceKind
 from frontlog.avro.events import Discovery, ParseFacts
+from frontlog.fetch.decoding import WHOLE, decode
 from frontlog.fetch.known_links import KNOWN_LINK_BYTES, KnownLinks, short_of
 from frontlog.fetch.listing import listed
 from frontlog.fetch.parts import Found, Link, parted
@@ -38,7 +40,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     X-Robots-Tag says so. `listing`: whether it is a sitemap or feed, NAMED as one or EVIDENT by its type; `via`: of such
     a one, the sitemaps that led to it, itself last. `known`: by partition, the folder of its store where links that are
     no news can be looked up, empty where it can't be; none at all: every link is news. `counts_sites`: whether links
-    between sites are counted."""
+    between sites are counted. `coding`: the body is in this content coding, and may have so many bytes without it."""
 
     event_id: str
     identity: str
@@ -54,21 +56,26 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     via: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     counts_sites: bool = False
+    coding: str = ""
+    decoded_bytes_max: int = 0
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
     """What came of a page. `facts` is an encoded ParseFacts, `sitemap` an encoded SitemapFacts; of a page and of a listing
-    one each is empty, of what was none at all both."""
+    one each is empty, of what was none at all both. `decoded_bytes`: of a page in a coding; -1: that can't be undone."""
 
     facts: bytes
     discoveries: list[Found]
     body_sha256: bytes
     skipped: dict[str, int]
     sitemap: bytes = b""
+    decoded_bytes: int = -1
 
 
 def parse(job: Job, known: KnownLinks | None = None) -> Parsed:
     """Parse a page, sitemap or feed and make its discoveries, without the links that `known` says are no news."""
+    if job.coding:
+        return _decoded(job, known)
     if job.listing:
         return _listed(job)
     groups: dict[str, _Group] = {}
@@ -107,6 +114,15 @@ def parse(job: Job, known: KnownLinks | None = None) -> Parsed:
         for event in parted(base, origin, _links(page.links, group.places, nofollow), job.partitions)
     ]
     return Parsed(encode(facts), found, hashlib.sha256(job.body).digest(), page.links.skipped)
+
+
+def _decoded(job: Job, known: KnownLinks | None) -> Parsed:
+    """The parse of a page that came in a content coding; an empty one when that can't be undone."""
+    decoded = decode(job.body, job.coding, job.decoded_bytes_max)
+    if decoded.status not in WHOLE:
+        return Parsed(b"", [], b"", {})
+    parsed = parse(replace(job, body=decoded.data, coding=""), known)
+    return replace(parsed, decoded_bytes=len(decoded.data))
 
 
 def _listed(job: Job) -> Parsed:

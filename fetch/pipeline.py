@@ -10,6 +10,7 @@ a result, too: it costs its own URL the attempt and stops no other.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,6 +25,7 @@ from frontlog.avro.events import BodyRef, Candidate, Discovery, Event, FetchResu
 from frontlog.fetch.addresses import Network, choose, judge
 from frontlog.fetch.answers import (
     ROBOTS_BYTES_MAX,
+    decoded_here,
     identity_of,
     listing_of,
     robots_limits,
@@ -33,7 +35,7 @@ from frontlog.fetch.answers import (
 )
 from frontlog.fetch.archive_writer import ArchiveWriter
 from frontlog.fetch.deadlines import Deadlines
-from frontlog.fetch.decoding import ACCEPT_ENCODING
+from frontlog.fetch.decoding import ACCEPT_ENCODING, DecodeStatus
 from frontlog.fetch.extension import Extension
 from frontlog.fetch.http_types import FetchFailed, FetchRequest, FetchResponse, Limits, Timings
 from frontlog.fetch.parse_job import NAMED, Job, Parsed
@@ -102,6 +104,7 @@ class Pipeline:
         self._parsers = parsers
         self._emitter = emitter
         self._extensions = Deadlines()
+        self._page_limits = dataclasses.replace(rules.limits, coded=PARSED_TYPES)
         self._sitemaps = asyncio.Semaphore(SITEMAPS_AT_ONCE)
         self._judge = lru_cache(VERDICTS_KEPT_MAX)(partial(judge, allow=rules.allow))
 
@@ -164,7 +167,7 @@ class Pipeline:
                 return await self._request_and_read(lease, sitemap_limits(self.rules.limits), now_ms)
         robots = lease.kind is not FetchKind.PAGE
         return await self._request_and_read(
-            lease, robots_limits(self.rules.limits) if robots else self.rules.limits, began_ms
+            lease, robots_limits(self.rules.limits) if robots else self._page_limits, began_ms
         )
 
     async def _request_and_read(self, lease: Lease, limits: Limits, now_ms: int) -> FetchResult:
@@ -256,14 +259,24 @@ class Pipeline:
         """A page: archive, parse, candidate, discoveries, in an order that loses nothing."""
         result = with_headers(self._result(lease, answer.reason, answer.detail, answer.timings), answer)
         storing = self._store(lease, answer, result.event_id)
+        failed: ParserFailed | None = None
         try:
             parsed = await self._parse(lease, answer, result)
         except ParserFailed as exc:
-            return replace(result, body=await storing, reason=exc.reason, detail=exc.detail)
+            parsed, failed = None, exc
         except BaseException:
             storing.cancel()
             raise
         body = await storing
+        if answer.decoded.status is DecodeStatus.LATER:
+            if parsed is None or parsed.decoded_bytes < 0:  # what it is worth is judged here, whoever failed
+                answer, parsed = decoded_here(answer, self.rules.limits), None
+                result = with_headers(replace(result, reason=answer.reason, detail=answer.detail), answer)
+                failed = failed if answer.reason is Reason.OK else None
+            else:
+                result = replace(result, decoded_bytes=parsed.decoded_bytes)
+        if failed is not None:
+            return replace(result, body=body, reason=failed.reason, detail=failed.detail)
         if parsed is None or not parsed.facts:
             result = replace(result, body=body, reason=Reason.OK if status_decides(answer) else result.reason)
             if answer.status in REDIRECTS and result.reason is Reason.OK:
@@ -301,12 +314,14 @@ class Pipeline:
         if not 200 <= answer.status < 300 or not (whole or (listing == NAMED and answer.decoded.data)):
             return None
         named = lease.chain[0] if lease.chain else lease.url
+        later = answer.decoded.status is DecodeStatus.LATER
         return await self._parsers.parse(
             Job(
                 event_id=result.event_id, identity=lease.url, url=lease.requested,
                 content_type=answer.head.get("content-type") or answer.media_type,
                 token=lease.token, depth=lease.depth, at_ms=result.ended_ms, partitions=self.rules.partitions,
-                body=answer.decoded.data,
+                body=answer.body if later else answer.decoded.data,
+                coding=answer.decoded.chain[0] if later else "", decoded_bytes_max=self.rules.limits.decoded_bytes_max,
                 nofollow=directives_of((), answer.head.all("x-robots-tag"), lease.token).nofollow,
                 listing=listing, via=(*lease.via, identity_of(named)) if listing else (),
                 known=self.rules.known(), counts_sites=self.rules.counts_sites,

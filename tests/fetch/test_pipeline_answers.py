@@ -1,12 +1,14 @@
 """What a pipeline makes of answers: redirects, robots.txt, conditional requests, pages that are no pages."""
 
 import gzip
+import hashlib
 
 import pytest
 
 from frontlog.avro.enums import FetchKind, Reason, SourceKind
 from frontlog.avro.events import Discovery, FetchResult
 from frontlog.fetch.answers import LOCATION_CHARACTERS_MAX, ROBOTS_BYTES_MAX
+from frontlog.fetch.decoding import decode
 from frontlog.fetch.parser_pool import ParserFailed
 from frontlog.fetch.records import read_record
 from frontlog.processors.sites import partition_of
@@ -223,4 +225,54 @@ def test_what_is_no_page_gives_a_result_alone(reply: bytes, reason: Reason) -> N
     result, rig = one(answers(reply))
     assert result.reason is reason
     assert result.address == "127.0.0.1"
-    assert rig.emitted.kinds == ["FetchResult"] and rig.parsers.jobs == []
+    assert rig.emitted.kinds == ["FetchResult"] and [job for job in rig.parsers.jobs if not job.coding] == []
+
+
+# --- pages in a content coding, which is undone where they are parsed ----------------------------------------------
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("coded", "reason", "decoded_bytes"),
+    [
+        (gzip.compress(LINKED, mtime=0), Reason.OK, len(LINKED)),
+        (LINKED, Reason.OK, len(LINKED)),  # plain in spite of what its head says
+        (gzip.compress(LINKED, mtime=0)[:-9], Reason.TRUNCATED, None),
+        (gzip.compress(LINKED, mtime=0)[:20] + b"x" * 30, Reason.DECODE_FAILED, None),
+        (gzip.compress(LINKED * 40_000, mtime=0), Reason.OVERSIZE, 2_000_000),
+    ],
+)
+def test_a_coded_page_is_worth_what_it_is_decoded(
+    coded: bytes, reason: Reason, decoded_bytes: int | None, fails: bool
+) -> None:
+    async def use(rig: Rig) -> None:
+        if fails:
+            rig.parsers.error = ParserFailed(Reason.PARSER_LIMIT, "more than 1 s")
+        result = await rig.page()
+        assert [(job.coding, job.body) for job in rig.parsers.jobs] == [("gzip", coded)]
+        assert result.reason is (Reason.PARSER_LIMIT if fails and reason is Reason.OK else reason)
+        assert result.wire_bytes == len(coded)
+        assert result.decoded_bytes == len(decode(coded, "gzip", 2_000_000).data)
+        assert decoded_bytes in (None, result.decoded_bytes)
+        assert result.body is not None and read_record(rig.files, result.body).payload == coded
+        assert (result.parse is not None) == (reason is Reason.OK and not fails)
+        assert result.body_sha256 == (hashlib.sha256(LINKED).digest() if result.parse else b"")
+        parsed = ["Candidate", "Discovery", "Discovery"] if result.parse else []
+        assert rig.emitted.kinds == [*parsed, "FetchResult"]
+
+    run(always(page(coded, b"Content-Encoding: gzip")), use)
+
+
+def test_only_whole_pages_of_a_usual_coding_are_left_coded() -> None:
+    body = gzip.compress(LINKED, mtime=0)
+    twice = gzip.compress(body, mtime=0)
+    for reply in (
+        page(twice, b"Content-Encoding: gzip, gzip"),
+        page(LINKED, b"Content-Encoding: identity"),
+        page(body, b"Content-Encoding: gzip", b"Content-Type: nothing").replace(
+            b"Content-Type: text/html\r\n", b""
+        ),
+    ):
+        result, rig = one(answers(reply))
+        assert (result.reason, result.decoded_bytes) == (Reason.OK, len(LINKED))
+        assert [(job.coding, job.body) for job in rig.parsers.jobs] == [("", LINKED)]
