@@ -220,17 +220,19 @@ def noted(row: UrlRow, first: FirstSeen) -> UrlRow:
     return replace(row, lastmod_ms=first.changed_at_ms) if first.changed_at_ms else row
 
 
-def apply(tables: Tables, key: bytes, event: Transition) -> None:
-    """Fold what a transition says of a sitemap."""
-    first, result = event.first, event.result
-    if first is not None and first.source_kind is SourceKind.SITEMAP_FILE:
+def apply_first(tables: Tables, key: bytes, event: Transition, first: FirstSeen) -> None:
+    """Fold that a URL is named as a sitemap."""
+    if first.source_kind is SourceKind.SITEMAP_FILE:
         before = tables.sitemaps.get(key)
         if before is None:
             hosts.count_sitemap(tables, key[: keys.HOST_ID_BYTES])
             before = SitemapRow(url=event.url, was_page=event.fence > 0)
         tables.sitemaps.put(key, replace(before, via=first.via))
-    if result is not None and result.sitemap is not None:
-        tables.sitemaps.put(key, _read(tables.sitemaps.get(key) or SitemapRow(url=event.url), result))
+
+
+def apply_result(tables: Tables, key: bytes, event: Transition, result: ResultFacts) -> None:
+    """Fold what a sitemap held when it was read."""
+    tables.sitemaps.put(key, _read(tables.sitemaps.get(key) or SitemapRow(url=event.url), result))
 
 
 def _read(row: SitemapRow, result: ResultFacts) -> SitemapRow:

@@ -182,9 +182,9 @@ def _of_number(view: Tables, limit: int, url: str) -> Trap | None:
     return Trap(R.TRAP_PATTERN, f"{row.urls} URLs like {pattern}")
 
 
-def are_counted(tables: Tables, origin: OriginRow) -> bool:
-    """Whether the patterns of an origin are counted by now."""
-    return origin.known >= COUNTED_FROM or _from_the_first(tables.crawl.settings)
+def are_counted(tables: Tables, known: int) -> bool:
+    """Whether the patterns of an origin that has so many URLs are counted by now."""
+    return known >= COUNTED_FROM or _from_the_first(tables.crawl.settings)
 
 
 @lru_cache(maxsize=16)

@@ -2,51 +2,40 @@
 
 import struct
 
-from msgspec.structs import replace
-
 from frontlog.avro.enums import State
+from frontlog.state.row_tables import Pending
 from frontlog.state.rows import CLASSES, STATE_INDEX, STATES, OriginRow, UrlRow
 
-_COUNT = struct.Struct(">I")
 _COUNTS = struct.Struct(f">{len(STATES)}I")
 _CLASSES = struct.Struct(f">{CLASSES}I")
+# An origin's counts are the digits of one number, of which none reaches 2^32.
 _STATE_ONES = {state: 1 << 32 * (len(STATES) - 1 - i) for state, i in STATE_INDEX.items()}
 _CLASS_ONES = tuple(1 << 32 * (CLASSES - 1 - i) for i in range(CLASSES))
+# To look a member up in its class takes longer than what follows.
+_ELIGIBLE, _DEFERRED, _FETCHED = State.ELIGIBLE, State.DEFERRED, State.FETCHED
 
 
 def waits(state: State, due_ms: int) -> bool:
     """Whether a URL in this state stands in `due`."""
-    return state is State.ELIGIBLE or state is State.DEFERRED or (state is State.FETCHED and due_ms > 0)
+    return state is _ELIGIBLE or state is _DEFERRED or (state is _FETCHED and due_ms > 0)
 
 
-def moved(origin: OriginRow, old: UrlRow | None, new: UrlRow, *, page: bool) -> OriginRow:
-    """The origin's counts after one of its URLs moved, or became known."""
-    if old is None:
-        waiting = waits(new.state, new.due_ms)
-        return replace(
-            origin,
-            states=_one_more(origin.states, _STATE_ONES[new.state]),
-            due=_one_more(origin.due, _CLASS_ONES[new.priority]) if waiting else origin.due,
-        )
-    states, due = bytearray(origin.states), bytearray(origin.due)
-    _count(states, STATE_INDEX[new.state], 1)
+def came(origin: Pending, state: State, priority: int, *, waiting: bool) -> None:
+    """Count a URL that became known."""
+    origin.known += 1
+    origin.states += _STATE_ONES[state]
+    if waiting:
+        origin.due += _CLASS_ONES[priority]
+
+
+def moved(origin: Pending, old: UrlRow, new: UrlRow, *, page: bool) -> None:
+    """Count a URL that moved."""
+    origin.states += _STATE_ONES[new.state] - _STATE_ONES[old.state]
+    origin.pages += page
     if waits(new.state, new.due_ms):
-        _count(due, new.priority, 1)
-    _count(states, STATE_INDEX[old.state], -1)
+        origin.due += _CLASS_ONES[new.priority]
     if waits(old.state, old.due_ms):
-        _count(due, old.priority, -1)
-    return replace(origin, states=bytes(states), due=bytes(due), pages=origin.pages + page)
-
-
-def _one_more(counts: bytes, one: int) -> bytes:
-    """A row of counts, one of them raised: they are the digits of one number, of which none reaches 2^32."""
-    return (int.from_bytes(counts, "big") + one).to_bytes(len(counts), "big")
-
-
-def _count(counts: bytearray, index: int, change: int) -> None:
-    """Change one of a row of counts."""
-    at = 4 * index
-    _COUNT.pack_into(counts, at, _COUNT.unpack_from(counts, at)[0] + change)
+        origin.due -= _CLASS_ONES[old.priority]
 
 
 def by_state(origin: OriginRow) -> dict[State, int]:

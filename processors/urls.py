@@ -16,16 +16,20 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from frontlog.avro.enums import Reason, State
+from frontlog.avro.enums import Reason, SourceKind, State
 from frontlog.avro.events import FirstSeen, HostClock, Merge, ResultFacts, Transition
 from frontlog.processors import hosts, sitemap_files, tallies, traps, url_counts
 from frontlog.processors.context import Context
 from frontlog.processors.sites import site_of
 from frontlog.state import keys
-from frontlog.state.rows import OriginRow, SiteRow, UrlRow
+from frontlog.state.row_tables import Pending
+from frontlog.state.rows import OriginRow, SiteRow, UrlRow, encode_first
 from frontlog.state.tables import Tables
 
 R, S = Reason, State
+# To look a member up in its class takes longer than most of what a fold does with it.
+_DISCOVERED, _ELIGIBLE, _LEASED, _BLOCKED = S.DISCOVERED, S.ELIGIBLE, S.LEASED, S.BLOCKED
+_MERGED, _SITEMAP_FILE = R.MERGED, SourceKind.SITEMAP_FILE
 GATES = frozenset({
     R.BAD_SCHEME, R.BLOCKED_NETWORK, R.OUT_OF_SCOPE, R.ROBOTS_DENIED, R.OPERATOR_BLOCK, R.MERGED, R.USERINFO, R.TOO_LONG,
     R.HOST_BUDGET, R.SITE_BUDGET,
@@ -166,47 +170,72 @@ def admit(
 def apply(tables: Tables, event: Transition) -> None:
     """Fold one transition."""
     origin = keys.origin_id(event.origin_key)
-    key = keys.url_key(origin, event.url)
+    key = tables.url_key(origin, event.url)
     known = tables.urls.get(key)
     _check(known, event)
     first = event.first
     if known is None:
         assert first is not None
-        new = _new_row(event, first, tables.head.at_ms)
-        origin_row = _join(tables, event, origin, tables.origins.get(origin))
+        counts = _join(tables, event, origin)
+        counted_before = counts.known
+        waiting = _become_known(tables, key, event, first)
+        url_counts.came(counts, event.to_state, event.priority, waiting=waiting)
         is_page = False
     else:
         new = _moved(known, event, tables.head.at_ms)
-        found = tables.origins.get(origin)
+        found = tables.origins.pending(origin)
         assert found is not None
-        origin_row, is_page = found, _is_page(known, event)
-    sitemap_files.apply(tables, key, event)
-    if first is not None and first.scope is not None:
-        _widen(tables, event.origin_key, first.scope)
-    tables.urls.put(key, new)
-    tables.origins.put(origin, url_counts.moved(origin_row, known, new, page=is_page))
-    _index(tables, key, known, new)
+        counted_before, is_page = found.known, _is_page(known, event)
+        tables.urls.put(key, new)
+        url_counts.moved(found, known, new, page=is_page)
+        _index(tables, key, known, new)
+    if first is not None and (first.scope is not None or first.source_kind is _SITEMAP_FILE):
+        sitemap_files.apply_first(tables, key, event, first)
+        if first.scope is not None:
+            _widen(tables, event.origin_key, first.scope)
+    result = event.result
+    if result is not None and result.sitemap is not None:
+        sitemap_files.apply_result(tables, key, event, result)
     host = key[: keys.HOST_ID_BYTES]
     if event.clock is not None:
         hosts.set_clock(tables, host, event.clock)
     if event.merged is not None:
         tallies.count(tables, event.origin_key, event.merged.rules)
-    _keep_books(tables, event, origin, origin_row, is_page=is_page)
+    _keep_books(tables, event, origin, counted_before, is_page=is_page)
     tables.touched.add(host)
 
 
+def _become_known(tables: Tables, key: bytes, event: Transition, first: FirstSeen) -> bool:
+    """Write the row of a URL after the decision that makes it known; whether it waits in `due` now."""
+    merge = event.merged
+    state, due_ms = event.to_state, event.due_ms
+    row = encode_first(
+        event.url, state, event.reason, first.source_kind, first.nofollow, event.priority, due_ms, event.depth,
+        event.policy_version, tables.head.at_ms, first.changed_at_ms, first.requested, first.raw, first.source_url,
+        first.chain, (merge.into, *merge.rules) if merge is not None else (),
+    )  # fmt: skip
+    tables.urls.put(key, row)
+    waiting = url_counts.waits(state, due_ms)
+    if waiting:
+        tables.due.put(keys.due_key(key, event.priority, due_ms))
+    return waiting
+
+
 def _keep_books(
-    tables: Tables, event: Transition, origin_id: bytes, origin: OriginRow, *, is_page: bool
+    tables: Tables, event: Transition, origin_id: bytes, known_before: int, *, is_page: bool
 ) -> None:
-    """Keep the books of traps and budgets. `origin` as it was before."""
-    if event.to_state is S.BLOCKED and event.reason in traps.REASONS:
-        tallies.count(tables, event.origin_key, (event.reason.value,))
-    elif event.to_state is S.BLOCKED and event.reason is R.SITE_BUDGET:
-        _put_site(tables, event.origin_key, over=True)
-    elif event.to_state is S.ELIGIBLE and event.fence == 0 and traps.are_counted(tables, origin):
-        # it may be fetched now, and never was
-        if event.from_state is S.DISCOVERED or event.from_state is S.BLOCKED:
+    """Keep the books of traps and budgets. `known_before`: how many URLs the origin had."""
+    to = event.to_state
+    if to is _ELIGIBLE:
+        came = event.from_state is _DISCOVERED or event.from_state is _BLOCKED
+        if came and event.fence == 0 and traps.are_counted(tables, known_before):
+            # it may be fetched now, and never was
             traps.count(tables, origin_id, event.url)
+    elif to is _BLOCKED:
+        if event.reason in traps.REASONS:
+            tallies.count(tables, event.origin_key, (event.reason.value,))
+        elif event.reason is R.SITE_BUDGET:
+            _put_site(tables, event.origin_key, over=True)
     elif is_page:
         hosts.count_page(tables, origin_id[: keys.HOST_ID_BYTES])
         _put_site(tables, event.origin_key, page=True)
@@ -235,38 +264,15 @@ def _check(known: UrlRow | None, event: Transition) -> None:
         assert known.state is event.from_state, (
             f"{_where(event)}: the row is {known.state}, the decision says {event.from_state}"
         )
-    claimed = event.to_state is S.LEASED and event.from_state is S.ELIGIBLE
+    claimed = event.to_state is _LEASED and event.from_state is _ELIGIBLE
     assert event.fence == fence + claimed, f"{_where(event)}: fence {fence} -> {event.fence}"
-    assert (event.merged is not None) is (event.reason is R.MERGED), (
+    assert (event.merged is not None) is (event.reason is _MERGED), (
         f"{_where(event)}: merged, but not into what"
     )
 
 
 def _where(event: Transition) -> str:
     return f"seq {event.seq}, {event.url}"
-
-
-def _new_row(event: Transition, first: FirstSeen, at_ms: int) -> UrlRow:
-    """The row of a URL after the decision that makes it known."""
-    merge = event.merged
-    return UrlRow(
-        url=event.url,
-        state=event.to_state,
-        reason=event.reason,
-        source_kind=first.source_kind,
-        nofollow=first.nofollow,
-        priority=event.priority,
-        due_ms=event.due_ms,
-        depth=event.depth,
-        policy_version=event.policy_version,
-        first_seen_ms=at_ms,
-        lastmod_ms=first.changed_at_ms,
-        requested=first.requested,
-        raw=first.raw,
-        source_url=first.source_url,
-        chain=first.chain,
-        merged=(merge.into, *merge.rules) if merge is not None else (),
-    )
 
 
 def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
@@ -323,15 +329,21 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
     )
 
 
-def _join(tables: Tables, event: Transition, origin: bytes, row: OriginRow | None) -> OriginRow:
-    """Make the origin, host and site of a new URL known."""
+def _join(tables: Tables, event: Transition, origin: bytes) -> Pending:
+    """Make the origin, host and site of a new URL known; where its origin counts."""
+    counts = tables.origins.pending(origin)
+    if counts is not None and counts.known:
+        return counts  # the URL before it did the rest
     _, host_name, _ = keys.split_origin_key(event.origin_key)
     site = site_of(host_name).encode()
     if tables.sites.get(site) is None:
         tables.sites.put(site, SiteRow())
-    if row is None:
+    if counts is None:
         hosts.add_origin(tables, host_name, origin)
-    return row or OriginRow(origin_key=event.origin_key)
+        tables.origins.put(origin, OriginRow(origin_key=event.origin_key))
+        counts = tables.origins.pending(origin)
+        assert counts is not None
+    return counts
 
 
 def _widen(tables: Tables, origin_key: str, scope: str) -> None:
@@ -350,20 +362,16 @@ def _is_page(row: UrlRow, event: Transition) -> bool:
     return fetched and (event.result is None or event.result.sitemap is None)
 
 
-def _index(tables: Tables, key: bytes, old: UrlRow | None, new: UrlRow) -> None:
+def _index(tables: Tables, key: bytes, old: UrlRow, new: UrlRow) -> None:
     """Move the URL in `due` and `leases`."""
-    before = (
-        keys.due_key(key, old.priority, old.due_ms)
-        if old and url_counts.waits(old.state, old.due_ms)
-        else None
-    )
+    before = keys.due_key(key, old.priority, old.due_ms) if url_counts.waits(old.state, old.due_ms) else None
     later = keys.due_key(key, new.priority, new.due_ms) if url_counts.waits(new.state, new.due_ms) else None
     if before != later:
         if before is not None:
             tables.due.delete(before)
         if later is not None:
             tables.due.put(later)
-    if old is not None and old.state is S.LEASED:
+    if old.state is _LEASED:
         tables.leases.delete(keys.lease_key(old.deadline_ms, keys.LEASE_URL, key))
-    if new.state is S.LEASED:
+    if new.state is _LEASED:
         tables.leases.put(keys.lease_key(new.deadline_ms, keys.LEASE_URL, key))

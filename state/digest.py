@@ -6,13 +6,14 @@ came about, and a full recount (`recount`) must equal it. It finds faults, not f
 stands the log's SHA-256 chain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import xxhash
 
 DIGEST_BYTES = 16
 _MODULUS = 1 << 128
 _hash = xxhash.xxh3_128_intdigest
+_LENGTHS = tuple(bytes((n,)) for n in range(0xFF))
 
 
 def row_hash(key: bytes, value: bytes) -> int:
@@ -20,8 +21,16 @@ def row_hash(key: bytes, value: bytes) -> int:
     scope may be one) write the length as FF and two bytes, big endian."""
     length = len(key)
     if length < 0xFF:
-        return _hash(b"%c%b%b" % (length, key, value))
+        return _hash(_LENGTHS[length] + key + value)
     return _hash(b"\xff%b%b%b" % (length.to_bytes(2, "big"), key, value))
+
+
+def _sum(rows: Sequence[tuple[bytes, bytes]]) -> int:
+    total = 0
+    for key, value in rows:
+        length = len(key)
+        total += _hash(_LENGTHS[length] + key + value) if length < 0xFF else row_hash(key, value)
+    return total
 
 
 class Digest:
@@ -42,6 +51,16 @@ class Digest:
         """A row went."""
         self.total -= row_hash(key, value)
         self.rows -= 1
+
+    def add_all(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Rows came."""
+        self.total += _sum(rows)
+        self.rows += len(rows)
+
+    def remove_all(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Rows went."""
+        self.total -= _sum(rows)
+        self.rows -= len(rows)
 
     def value(self) -> bytes:
         """The digest, 16 bytes."""

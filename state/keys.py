@@ -12,6 +12,7 @@ All origins of a host, and all URLs of an origin, are neighbours. Ids are hashes
 collide on purpose; the rows hold the names, and a row under a foreign name is `Corrupt`.
 """
 
+import struct
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -20,6 +21,7 @@ ORIGIN_ID_BYTES = 15
 URL_ID_BYTES = 16
 TIME_MAX = (1 << 63) - 1
 LEASE_URL, LEASE_ERRAND = 0, 1
+_DUE = struct.Struct(f">{ORIGIN_ID_BYTES}sBQ{URL_ID_BYTES}s")
 
 
 @lru_cache(maxsize=65_536)
@@ -60,7 +62,7 @@ def url_key(origin: bytes, identity: str) -> bytes:
 
 def due_key(url: bytes, priority: int, due_ms: int) -> bytes:
     """Key in `due` of a URL that waits."""
-    return b"%b%c%b%b" % (url[:ORIGIN_ID_BYTES], priority, due_ms.to_bytes(8, "big"), url[ORIGIN_ID_BYTES:])
+    return _DUE.pack(url, priority, due_ms, url[ORIGIN_ID_BYTES:])
 
 
 def due_parts(key: bytes) -> tuple[int, int, bytes]:

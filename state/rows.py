@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from frontlog.avro.enums import PolicyAct, Reason, RobotsState, RuleAct, RuleName, SourceKind, State, Weight
-from frontlog.state.row_codec import build
+from frontlog.state.row_codec import build, build_of
 
 FOLD_VERSION = 1
 STATES = tuple(State)
@@ -331,3 +331,9 @@ ROWS: tuple[type[Row], ...] = (
 )  # fmt: skip
 for _cls in ROWS:
     _cls.CODEC = build(_cls, _cls.WIDTHS)
+FIRST_FIELDS = (
+    "url", "state", "reason", "source_kind", "nofollow", "priority", "due_ms", "depth", "policy_version", "first_seen_ms",
+    "lastmod_ms", "requested", "raw", "source_url", "chain", "merged",
+)  # fmt: skip
+encode_first = build_of(UrlRow, UrlRow.WIDTHS, FIRST_FIELDS)
+"""Bytes of the row of a URL that became known just now, from these fields; most are written again before they are read."""

@@ -1,31 +1,25 @@
 """The tables of one shard inside one store transaction: typed rows, a write-back cache, running digests.
 
-Rules. Rows are read and written through `RowTable`; they are frozen, a change is a `replace` and a `put`.
-Within a transaction rows stay decoded; `flush` writes each changed row once, in key order, and moves the
-digest from the row's old bytes to its new ones. Sets of keys (`due`, `ready`, `leases`) are written when somebody
-looks, other indexes at once. Only `apply` of a machine may call a writing method.
-
-What the caches can't hold: a scan sees the store, so `scan` flushes first.
+Rules. Rows are read and written through `RowTable` (`row_tables.py`), which writes them at a flush. Sets of keys (`due`,
+`ready`, `leases`) are written when somebody looks, other indexes at once. Only `apply` of a machine may call a writing
+method.
 """
 
-import struct
-from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator
 
-from frontlog.avro.errors import Corrupt
 from frontlog.state import head as heads
+from frontlog.state import keys
 from frontlog.state.catalogue import CONTENT_TABLES, FRONTIER_TABLES
 from frontlog.state.digest import Digest
+from frontlog.state.row_tables import Kept, OriginTable, RowTable, decoded
 from frontlog.state.rows import (
     AddressRow,
     ContentRow,
     EvidenceRow,
     HostRow,
     MarksRow,
-    OriginRow,
     PatternRow,
     PolicyRow,
-    Row,
     SitemapRow,
     SiteRow,
     TallyRow,
@@ -34,121 +28,6 @@ from frontlog.state.rows import (
     UrlRuleRow,
 )
 from frontlog.state.store import Txn
-
-R = TypeVar("R", bound=Row)
-KEPT_ROWS_MAX = 8_192
-"""Rows of a table that are kept between transactions; with more, all are let go."""
-KEPT_ROW_BYTES_MAX = 8_192
-"""A larger row (a long robots.txt) is read again each time."""
-
-
-def _decoded(row: type[R], table: str, key: bytes, data: bytes) -> R:
-    try:
-        return row.decode(data)
-    except (struct.error, ValueError, IndexError) as exc:
-        raise Corrupt(f"row {key.hex()} of table {table} cannot be read ({exc}); rebuild the tables") from exc
-
-
-class Kept:
-    """Decoded rows that outlive a transaction: those of hosts, origins, sites and policies, which most decisions read. They
-    are good for the only writer of a store, as long as it committed what it changed: who keeps them drops them with a
-    transaction that was aborted."""
-
-    __slots__ = ("old", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[bytes, Any]] = {}
-        self.old: dict[str, dict[bytes, bytes | None]] = {}
-
-
-class RowTable(Generic[R]):
-    """A table of typed rows with a write-back cache; it begins with the rows in `kept`, and leaves them there."""
-
-    __slots__ = ("_cache", "_digest", "_dirty", "_old", "_row", "_txn", "name")
-
-    def __init__(self, name: str, row: type[R], txn: Txn, digest: Digest, kept: Kept | None = None) -> None:
-        self.name = name
-        self._row = row
-        self._txn = txn
-        self._digest = digest
-        self._cache: dict[bytes, R | None] = {}
-        self._old: dict[bytes, bytes | None] = {}
-        self._dirty: set[bytes] = set()
-        if kept is not None:
-            self._cache = kept.rows.setdefault(name, self._cache)
-            self._old = kept.old.setdefault(name, self._old)
-            if len(self._cache) > KEPT_ROWS_MAX:
-                self._cache.clear()
-                self._old.clear()
-
-    def get(self, key: bytes) -> R | None:
-        """The row under a key, or None."""
-        try:
-            return self._cache[key]
-        except KeyError:
-            pass
-        data = self._txn.get(self.name, key)
-        row = None if data is None else _decoded(self._row, self.name, key, data)
-        if data is None or len(data) <= KEPT_ROW_BYTES_MAX:
-            self._cache[key] = row
-            self._old[key] = data
-        return row
-
-    def beginnings(self, wanted: Sequence[bytes], size_bytes: int) -> dict[bytes, bytes]:
-        """Key → the first bytes of its row, without decoding it, for each key that has a row: most links of a page are
-        known. What has none is remembered as such."""
-        cache = self._cache
-        found: dict[bytes, bytes] = {}
-        unread: list[bytes] = []
-        for key in wanted:
-            if key not in cache:
-                unread.append(key)
-            elif (row := cache[key]) is not None:
-                found[key] = row.encode()[:size_bytes]
-        stored = self._txn.get_many(self.name, unread)
-        for key in unread:
-            data = stored.get(key)
-            if data is None:
-                cache[key] = self._old[key] = None
-            else:
-                found[key] = data[:size_bytes]
-        return found
-
-    def put(self, key: bytes, row: R) -> None:
-        """Write a row."""
-        if key not in self._cache:
-            self._old[key] = self._txn.get(self.name, key)
-        self._cache[key] = row
-        self._dirty.add(key)
-
-    def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, R]]:
-        """Rows with start <= key < stop in key order. Do not write this table while iterating."""
-        self.flush()
-        for key, data in self._txn.scan(self.name, start, stop):
-            yield key, _decoded(self._row, self.name, key, data)
-
-    def flush(self) -> None:
-        """Write the changed rows to the store and move the digest."""
-        if not self._dirty:
-            return
-        out: list[tuple[bytes, bytes]] = []
-        for key in sorted(self._dirty):
-            row, old = self._cache[key], self._old[key]
-            assert row is not None
-            data = row.encode()
-            if data == old:
-                continue
-            if old is not None:
-                self._digest.remove(key, old)
-            self._digest.add(key, data)
-            self._old[key] = data
-            out.append((key, data))
-        self._dirty.clear()
-        if out:
-            self._txn.put_many(self.name, out)
-        for key, data in out:
-            if len(data) > KEPT_ROW_BYTES_MAX:
-                del self._cache[key], self._old[key]
 
 
 class IndexTable:
@@ -227,19 +106,19 @@ class KeySet:
     def flush(self) -> None:
         """Write what changed to the store and move the digest."""
         digest, txn, name = self._digest, self._txn, self.name
-        for key in sorted(self._gone):
-            if txn.delete(name, key):
-                digest.remove(key, b"")
-        self._gone.clear()
+        if self._gone:
+            for key in sorted(self._gone):
+                if txn.delete(name, key):
+                    digest.remove(key, b"")
+            self._gone.clear()
         if not self._come:
             return
         come = sorted(self._come)
         self._come.clear()
         there = txn.get_many(name, come)
         fresh = [(key, b"") for key in come if key not in there]
-        for key, value in fresh:
-            digest.add(key, value)
         if fresh:
+            digest.add_all(fresh)
             txn.put_many(name, fresh)
 
 
@@ -252,7 +131,7 @@ class Tables:
         self.digests = self.head.table_digests()
         digest = self.digests.__getitem__
         self.urls = RowTable("urls", UrlRow, txn, digest("urls"))
-        self.origins = RowTable("origins", OriginRow, txn, digest("origins"), kept)
+        self.origins = OriginTable(txn, digest("origins"), kept)
         self.hosts = RowTable("hosts", HostRow, txn, digest("hosts"), kept)
         self.addresses = RowTable("addresses", AddressRow, txn, digest("addresses"))
         self.policies = RowTable("policies", PolicyRow, txn, digest("policies"), kept)
@@ -278,13 +157,21 @@ class Tables:
             self.sites, self.sitemaps, self.content, self.url_content,
         )  # fmt: skip
         self._marks: MarksRow | None = None
+        self._url_keys: dict[str, bytes] = {}
+
+    def url_key(self, origin: bytes, identity: str) -> bytes:
+        """Key of a URL of an origin; one that was asked for in this batch isn't hashed again."""
+        key = self._url_keys.get(identity)
+        if key is None or not key.startswith(origin):
+            key = self._url_keys[identity] = keys.url_key(origin, identity)
+        return key
 
     @property
     def crawl(self) -> MarksRow:
         """What holds for the whole partition."""
         if self._marks is None:
             data = self.marks.get(b"crawl")
-            self._marks = MarksRow() if data is None else _decoded(MarksRow, self.marks.name, b"crawl", data)
+            self._marks = MarksRow() if data is None else decoded(MarksRow, self.marks.name, b"crawl", data)
         return self._marks
 
     def put_crawl(self, row: MarksRow) -> None:
@@ -296,6 +183,7 @@ class Tables:
         """Write every changed row to the store, so that digests are exact."""
         for table in (*self._rows, self.due, self.ready, self.leases):
             table.flush()
+        self._url_keys.clear()
 
     def digest_values(self) -> dict[str, tuple[bytes, int]]:
         """Table → (digest, rows) after a flush."""

@@ -43,9 +43,10 @@ from frontlog.processors.settings import Settings
 from frontlog.state import head as heads
 from frontlog.state.catalogue import META, STORE_TABLES
 from frontlog.state.lmdb_store import MAP_BYTES, LmdbStore
+from frontlog.state.row_tables import Kept
 from frontlog.state.rows import FOLD_VERSION
 from frontlog.state.store import Store, Txn, in_write
-from frontlog.state.tables import Kept, Tables
+from frontlog.state.tables import Tables
 from frontlog.streams.batching import BatchMaker, Done, Poison, Poisoned
 from frontlog.streams.clock import OwnClock
 from frontlog.streams.kafka_client import CALL_S_MAX, of_kafka

@@ -32,9 +32,10 @@ from frontlog.processors.settings import Settings
 from frontlog.processors.sites import PSL_VERSION
 from frontlog.state import head as heads
 from frontlog.state.catalogue import META
+from frontlog.state.row_tables import Kept
 from frontlog.state.rows import FOLD_VERSION
 from frontlog.state.store import Store, Txn, in_write
-from frontlog.state.tables import Kept, Tables
+from frontlog.state.tables import Tables
 from frontlog.streams.batching import BatchMaker, Done, Offered, Poison, Poisoned
 from frontlog.streams.clock import Clock, check_clock
 from frontlog.streams.embedded_log import EmbeddedLog

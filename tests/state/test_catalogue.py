@@ -4,8 +4,9 @@ from frontlog.state import catalogue
 from frontlog.state.catalogue import CONTENT_TABLES, DIGESTED, FRONTIER_TABLES, LOG, META, STORE_TABLES
 from frontlog.state.head import Head
 from frontlog.state.memory_store import MemoryStore
+from frontlog.state.row_tables import RowTable
 from frontlog.state.rows import ROWS, MarksRow
-from frontlog.state.tables import TABLE_NAMES, IndexTable, KeySet, RowTable, Tables
+from frontlog.state.tables import TABLE_NAMES, IndexTable, KeySet, Tables
 
 STATE_TABLES = (*FRONTIER_TABLES, *CONTENT_TABLES)
 EVERY = (*STATE_TABLES, META, LOG)

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frontlog.avro.errors import Corrupt
-from frontlog.state import head
-from frontlog.state import tables as state_tables
+from frontlog.state import head, row_tables
 from frontlog.state.catalogue import CONTENT_TABLES, FRONTIER_TABLES, STORE_TABLES
 from frontlog.state.digest import recount
 from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.memory_store import MemoryStore
+from frontlog.state.row_tables import Kept
 from frontlog.state.rows import AddressRow, MarksRow, Row, SiteRow
 from frontlog.state.store import Item, Store, Txn
-from frontlog.state.tables import TABLE_NAMES, Kept, Tables
+from frontlog.state.tables import TABLE_NAMES, Tables
 from support.examples import ROW_EXAMPLES, rows_of
 
 Model = dict[str, dict[bytes, Any]]
@@ -136,8 +136,8 @@ def assert_exact(txn: Txn, tables: Tables, model: Model) -> None:
 def test_tables_are_a_dict_and_their_digests_a_recount(
     store: Store, monkeypatch: pytest.MonkeyPatch, ops: list[Op], keeps: bool
 ) -> None:
-    monkeypatch.setattr(state_tables, "KEPT_ROWS_MAX", 2)
-    monkeypatch.setattr(state_tables, "KEPT_ROW_BYTES_MAX", 150)
+    monkeypatch.setattr(row_tables, "KEPT_ROWS_MAX", 2)
+    monkeypatch.setattr(row_tables, "KEPT_ROW_BYTES_MAX", 150)
     model: Model = {name: {} for name in TABLE_NAMES}
     kept = Kept() if keeps else None
     with store.begin(write=True) as txn:  # never committed: the next example finds an empty store
