@@ -86,6 +86,7 @@ def _build() -> tuple[dict[str, _Kind], dict[type[Event], bytes], dict[bytes, ty
 
 
 _KINDS, _FRAMES, _CLASSES = _build()
+_READERS = {frame: wire.READERS[cls] for cls, frame in _FRAMES.items()}
 _OLDER: dict[bytes, tuple[Any, Any, _Kind]] = {}
 
 
@@ -107,6 +108,19 @@ def schema_fingerprint(cls: type[Event]) -> bytes:
 
 def decode(data: bytes) -> Event:
     """The event of single-object encoded bytes; raises Undecodable."""
+    reader = _READERS.get(data[:FRAME_BYTES])
+    if reader is not None:
+        try:
+            event, end = reader(data, FRAME_BYTES)
+            if end == len(data):
+                return event
+        except Exception:  # damaged bytes lead a reader anywhere; what is wrong with them is said below
+            return _looked_at(data)
+    return _looked_at(data)
+
+
+def _looked_at(data: bytes) -> Event:
+    """The event of bytes of an older writer; raises Undecodable for what can't be read."""
     if data[:2] != MARKER or len(data) < FRAME_BYTES:
         raise Undecodable(
             f"not an Avro single-object record: starts with {data[:2].hex() or 'nothing'}, wanted c301"

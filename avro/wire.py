@@ -5,6 +5,9 @@ schema: 4 to 8 us an event. Source is generated and compiled once, at import, fr
 
     reader: (bytes, offset) -> (event, offset behind it)      writer: event -> bytes
 
+What most records share is read at once: the bytes of a few fields that have few values (RUNS) are looked up among those that
+were read before. A struct gets at most KEYWORDS_MAX fields by name at a time, since CPython makes a dict of more.
+
 A reader raises IndexError, ValueError or UnicodeDecodeError for bytes that are none of its record; strings that end
 behind the bytes show in an offset behind their end, which the caller compares.
 """
@@ -13,6 +16,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
+from msgspec.structs import replace
+
 from frontlog.avro import enums
 from frontlog.avro.events import RECORDS, Event
 from frontlog.avro.schemas import Json, load_all
@@ -20,6 +26,35 @@ from frontlog.avro.schemas import Json, load_all
 Reader = Callable[[bytes, int], tuple[Event, int]]
 Writer = Callable[[Event], bytes]
 _VARINT_BITS_MAX = 63
+KEYWORDS_MAX = 14
+RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Transition": (
+        ("from_state", "to_state", "reason", "detail", "cause_topic"),
+        ("fence", "lease_owner", "deadline_ms", "attempts", "failures"),
+        ("result", "clock", "merged"),
+    ),
+    "FirstSeen": (
+        ("raw", "requested", "source_kind"),
+        ("nofollow", "chain", "scope", "changed_at_ms", "via"),
+    ),
+}
+"""Neighbouring fields of which most take one byte in most records; the last may be a string of few values."""
+RUNS_KEPT_MAX = 4_096
+"""Different bytes of one run that are remembered."""
+SELDOM = {
+    "Transition": (
+        "detail",
+        "fence",
+        "lease_owner",
+        "deadline_ms",
+        "attempts",
+        "failures",
+        "result",
+        "clock",
+        "merged",
+    )
+}
+"""Fields that are what they are by default in most records."""
 _DOUBLE = struct.Struct("<d")
 _LOW = tuple(bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14))
 """The first two bytes of a varint that goes on behind them."""
@@ -63,19 +98,77 @@ def _long(value: int) -> bytes:
 class _Maker:
     """Makes the source of one record's reader and writer."""
 
-    def __init__(self, name: str, fields: list[Json], types: dict[str, Json]) -> None:
-        self.name = name
+    def __init__(self, cls: type[Event], types: dict[str, Json]) -> None:
+        self.name = cls.__name__
         self.types = types
         self.enums: set[str] = set()
-        self.read: list[str] = [f"def read_{name}(b, i):"]
-        self.write: list[str] = [f"def write_{name}(o):"]
-        parts: list[str] = []
-        for field in fields:
-            self._reading(field["type"], f"f_{field['name']}", "    ")
-            parts.append(self._writing(field["type"], f"o.{field['name']}"))
-        values = ", ".join(f"{field['name']}=f_{field['name']}" for field in fields)
-        self.read.append(f"    return cls_{name}({values}), i")
+        self.space: dict[str, object] = {}
+        self.kinds: dict[str, Json] = {field["name"]: field["type"] for field in types[self.name]["fields"]}
+        self.read: list[str] = [f"def read_{self.name}(b, i):"]
+        self.write: list[str] = [f"def write_{self.name}(o):"]
+        self._reader(cls)
+        parts = [self._writing(kind, f"o.{name}") for name, kind in self.kinds.items()]
         self.write.append(f"    return b''.join(({''.join(f'{part}, ' for part in parts)}))")
+
+    def _reader(self, cls: type[Event]) -> None:
+        """Lines that read every field, in order, and make the event; what is as usual in `SELDOM` isn't even unpacked."""
+        fields = msgspec.structs.fields(cls)
+        usual = {field.name: field.default for field in fields if field.name in SELDOM.get(self.name, ())}
+        runs = {run[0]: run for run in RUNS.get(self.name, ())}
+        names = iter(self.kinds)
+        as_usual: list[str] = []
+        later: list[str] = []
+        for name in names:
+            run = runs.get(name, (name,))
+            assert run == (name, *(next(names) for _ in run[1:])), f"{self.name}: {run} are no neighbours"
+            seldom = all(one in usual for one in run)
+            if len(run) == 1:
+                self._reading(self.kinds[name], f"f_{name}", "    ")
+                as_usual += [f"f_{name} == {usual[name]!r}"] if seldom else []
+                continue
+            tag = f"{name}_{self.name}"
+            self.space[f"z_{tag}"] = tuple(usual[one] for one in run) if seldom else None
+            self._run(run, tag)
+            unpacked = f"    {', '.join(f'f_{one}' for one in run)} = r"
+            if seldom:
+                self.read.append(f"    r_{name} = r")
+                as_usual.append(f"r_{name} is z_{tag}")
+                later.append(f"{unpacked}_{name}")
+            else:
+                self.read.append(unpacked)
+                as_usual += [f"f_{one} == {usual[one]!r}" for one in run if one in usual]
+        needed = sorted(
+            set(self.kinds) - usual.keys(), key=[*(f.name for f in fields if f.required), *self.kinds].index
+        )
+        if as_usual:
+            self.read.append(f"    if {' and '.join(as_usual)}: return {self._made(needed)}, i")
+        self.read += [*later, f"    return {self._made([*needed, *usual])}, i"]
+
+    def _made(self, names: list[str]) -> str:
+        """The expression of an event with these fields."""
+        made = ""
+        for at in range(0, max(len(names), 1), KEYWORDS_MAX):
+            values = ", ".join(f"{name}=f_{name}" for name in names[at : at + KEYWORDS_MAX])
+            made = f"replace({made}, {values})" if made else f"cls_{self.name}({values})"
+        return made
+
+    def _run(self, run: tuple[str, ...], tag: str) -> None:
+        """Lines that read neighbouring fields into a tuple `r`."""
+        self.space[f"kept_{tag}"] = dict[bytes, object]()
+        last = f" + (b[i + {len(run) - 1}] >> 1)" if self.kinds[run[-1]] == "string" else ""
+        self.read += [
+            f"    s, end = i, i + {len(run)}{last}",
+            f"    k = b[i:end]; r = kept_{tag}.get(k)",
+            "    if r is not None: i = end",
+            "    else:",
+        ]
+        for one in run:
+            self._reading(self.kinds[one], f"f_{one}", "        ")
+        self.read += [
+            f"        r = ({', '.join(f'f_{one}' for one in run)})",
+            f"        if r == z_{tag}: r = z_{tag}",
+            f"        if i == end and i - s == len(k) and len(kept_{tag}) < {RUNS_KEPT_MAX}: kept_{tag}[k] = r",
+        ]
 
     def _number(self, indent: str) -> None:
         self.read += [f"{indent}v = b[i]; i += 1", f"{indent}if v > 127: v, i = tail(b, i, v)"]
@@ -102,8 +195,9 @@ class _Maker:
             add(f"{indent}{to} = ~(v >> 1) if v & 1 else v >> 1")
         elif kind in ("string", "bytes"):
             self._length(indent)
-            piece = "text(b[i:e], 'utf-8')" if kind == "string" else "b[i:e]"
-            add(f"{indent}e = i + (v >> 1); {to} = {piece}; i = e")
+            piece = "b[i:e].decode()" if kind == "string" else "b[i:e]"
+            add(f"{indent}if v: e = i + (v >> 1); {to} = {piece}; i = e")
+            add(f"{indent}else: {to} = {'' if kind == 'string' else b''!r}")
         elif kind == "boolean":
             add(f"{indent}v = b[i]; i += 1")
             add(f"{indent}if v > 1: raise ValueError('a boolean of', v)")
@@ -118,23 +212,29 @@ class _Maker:
             add(f"{indent}{to} = of_{kind}[v >> 1]")
 
     def _reading_array(self, items: Json, to: str, indent: str) -> None:
-        """Blocks until an empty one; a negative count is followed by the block's size, which nobody needs."""
+        """Blocks until an empty one; a negative count is followed by the block's size, which nobody needs. Arrays whose
+        strings are all empty are common."""
         inner = f"{indent}        "
         self._number(indent)
         self.read += [
             f"{indent}if not v: {to} = ()",
             f"{indent}else:",
-            f"{indent}    x_{to} = []",
+            f"{indent}    x_{to} = []; add = x_{to}.append",
             f"{indent}    while v:",
             f"{inner}n_{to} = v >> 1",
             f"{inner}if v & 1:",
             f"{inner}    n_{to} = -~(v >> 1)",
             f"{inner}    v = b[i]; i += 1",
             f"{inner}    if v > 127: v, i = tail(b, i, v)",
-            f"{inner}for _ in range(n_{to}):",
         ]
+        if items == "string":
+            self.read += [
+                f"{inner}if b.count(0, i, i + n_{to}) == n_{to}:",
+                f"{inner}    x_{to} += ('',) * n_{to}; i += n_{to}; n_{to} = 0",
+            ]
+        self.read.append(f"{inner}for _ in range(n_{to}):")
         self._reading(items, "x", f"{inner}    ")
-        self.read.append(f"{inner}    x_{to}.append(x)")
+        self.read.append(f"{inner}    add(x)")
         self._number(inner)
         self.read.append(f"{indent}    {to} = tuple(x_{to})")
 
@@ -143,19 +243,20 @@ class _Maker:
         if isinstance(kind, list):
             null = cast("list[str]", kind).index("null")
             inner = next(one for one in cast("list[str]", kind) if one != "null")
-            some, none = f"small[{2 - 2 * null}]", f"small[{2 * null}]"
-            return f"({none} if {value} is None else {some} + {self._writing(inner, value)})"
+            some, none = bytes((2 - 2 * null,)), bytes((2 * null,))
+            return f"({none!r} if {value} is None else {some!r} + {self._writing(inner, value)})"
         if isinstance(kind, dict):
             items = self._writing(cast("Json", kind)["items"], "x")
-            return f"(long(len({value})) + b''.join([{items} for x in {value}]) + small[0] if {value} else small[0])"
+            return f"(long(len(a)) + b''.join([{items} for x in a]) + b'\\0' if (a := {value}) else b'\\0')"
         if kind in ("long", "int"):
-            return f"(small[{value} << 1] if 0 <= {value} < 8192 else long({value}))"
+            return f"(small[n << 1] if 0 <= (n := {value}) < 8192 else long(n))"
         if kind == "string":
-            return f"(sized({value}) if {value} else small[0])"
+            size = "(small[len(d) << 1] if len(d := t.encode()) < 8192 else long(len(d)))"
+            return f"({size} + d if (t := {value}) else b'\\0')"
         if kind == "bytes":
             return f"long(len({value})) + {value}"
         if kind == "boolean":
-            return f"(small[1] if {value} else small[0])"
+            return f"(b'\\1' if {value} else b'\\0')"
         if kind == "double":
             return f"pack({value})"
         if self.types[kind]["type"] == "record":
@@ -164,24 +265,18 @@ class _Maker:
         return f"as_{kind}[{value}]"
 
 
-def _sized(text: str) -> bytes:
-    data = text.encode()
-    size = len(data) << 1
-    return (_SMALL[size] if size < 1 << 14 else _varint(size)) + data
-
-
 def _build() -> tuple[dict[type[Event], Reader], dict[type[Event], Writer]]:
     types = load_all()
     space: dict[str, Any] = {
-        "tail": _tail, "text": str, "double": _DOUBLE.unpack, "pack": _DOUBLE.pack, "small": _SMALL, "long": _long,
-        "sized": _sized,
+        "tail": _tail, "replace": replace, "double": _DOUBLE.unpack, "pack": _DOUBLE.pack, "small": _SMALL, "long": _long,
     }  # fmt: skip
     readers: dict[type[Event], Reader] = {}
     writers: dict[type[Event], Writer] = {}
     for cls in RECORDS:
         name = cls.__name__
-        made = _Maker(name, types[name]["fields"], types)
+        made = _Maker(cls, types)
         space[f"cls_{name}"] = cls
+        space.update(made.space)
         for kind in made.enums:
             members = tuple(getattr(enums, kind))
             space[f"of_{kind}"] = members
