@@ -129,7 +129,7 @@ def earliest_due_ms(tables: Tables, origin: bytes, row: OriginRow) -> int | None
     return best
 
 
-def ready_at_ms(tables: Tables, host: bytes, row: HostRow) -> int | None:
+def ready_at_ms(tables: Tables, host: bytes, row: HostRow, now_ms: int) -> int | None:
     """When something of the host can be claimed (ms since the epoch); None: nothing can."""
     if row.paused or row.in_flight or row.errand:
         return None
@@ -141,18 +141,19 @@ def ready_at_ms(tables: Tables, host: bytes, row: HostRow) -> int | None:
         due = earliest_due_ms(tables, origin, origin_row)
         if due is None:
             continue
-        at = max(due, held_until_ms(origin_row, tables.head.at_ms))
+        at = max(due, held_until_ms(origin_row, now_ms))
         work = at if work is None or at < work else work
     return None if work is None else max(row.next_eligible_ms, work)
 
 
 def settle(tables: Tables) -> None:
     """Move every touched host to its place in `ready`."""
-    for host in sorted(tables.touched):
+    settle_later(tables)
+    for host, at_ms in sorted(tables.unsettled.items()):
         row = tables.hosts.get(host)
         if row is None:
             continue
-        at = ready_at_ms(tables, host, row)
+        at = ready_at_ms(tables, host, row, at_ms)
         ready = -1 if at is None else at
         if ready != row.ready_ms:
             if row.ready_ms >= 0:
@@ -160,4 +161,12 @@ def settle(tables: Tables) -> None:
             if ready >= 0:
                 tables.ready.put(keys.ready_key(ready, host))
             tables.hosts.put(host, replace(row, ready_ms=ready))
-    tables.touched.clear()
+    tables.unsettled.clear()
+
+
+def settle_later(tables: Tables) -> None:
+    """Note when the touched hosts would have been moved: what their place depends on changes with a touch only, but for the
+    time. A fold of many batches moves each host once."""
+    if tables.touched:
+        tables.unsettled.update(dict.fromkeys(tables.touched, tables.head.at_ms))
+        tables.touched.clear()

@@ -3,7 +3,7 @@
 The live host, recovery, replay, what-if and tests call these two; nothing else decides or folds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from frontlog.avro.codec import encode
@@ -52,6 +52,7 @@ from frontlog.processors import (
 )
 from frontlog.processors.context import Context, Decided, Emission
 from frontlog.processors.rejects import reject
+from frontlog.state import keys
 from frontlog.state.tables import Tables
 
 
@@ -112,6 +113,12 @@ _APPLY: dict[type[Event], Callable[[Tables, Any], None]] = {
     SiteLinked: inlinks.apply,
     Batch: _nothing,
 }
+
+
+def look_ahead(tables: Tables, events: Iterable[Event]) -> None:
+    """Read the rows of the URLs that decisions are about, all at once, before they are folded."""
+    moves = [(keys.origin_id(e.origin_key), e.url) for e in events if isinstance(e, Transition)]
+    tables.urls.look_up([tables.url_key(origin, url) for origin, url in moves])
 
 
 def apply(tables: Tables, event: Event) -> None:

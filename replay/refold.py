@@ -1,7 +1,8 @@
 """Folding a log again: the decisions of whole batches through the one `apply`, and the proof that each batch carries.
 
 The proof of a batch, its digests, can be held against the fold at every batch, which says at once where they differ; or
-at a batch now and then, which takes half the time, since a row that many batches move is then encoded and hashed once.
+at a batch now and then, which takes half the time, since a row that many batches move is then encoded and hashed once,
+and a host that they touch finds its turn once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,12 +21,14 @@ def apply_batch(tables: Tables, decisions: Iterable[Event], batch: Batch, writte
     `prove`. Raises Corrupt for a decision that can't be folded."""
     head = tables.head
     tables.head = replace(head, at_ms=batch.at_ms)
-    for event in decisions:
+    events = list(decisions)
+    machine.look_ahead(tables, events)
+    for event in events:
         try:
             machine.apply(tables, event)
         except AssertionError as exc:
             raise Corrupt(f"batch of seq {batch.seq}: a logged decision cannot be folded: {exc}") from exc
-    hosts.settle(tables)
+    hosts.settle_later(tables)
     tables.head = fold.following(tables.head, batch, written, head.digests)
 
 

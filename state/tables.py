@@ -151,6 +151,8 @@ class Tables:
         self.marks = IndexTable("marks", txn, digest("marks"))
         self.touched: set[bytes] = set()
         """Ids of hosts whose turn must be worked out again before the next claim or the batch's end."""
+        self.unsettled: dict[bytes, int] = {}
+        """Of batches before, in a fold of many: id of a host → time of the batch that touched it last."""
         self._rows = (
             self.urls, self.origins, self.hosts, self.addresses, self.policies, self.url_rules, self.evidence, self.tallies,
             self.patterns,

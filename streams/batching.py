@@ -280,7 +280,6 @@ class BatchMaker:
         """End the batch: write the log, the tables and the head. With nothing to say, nothing is written."""
         if not self.decisions and self.positions == self.before.positions and not self.offered:
             return Done(None, [], [], 0, 0, 0, False, self._next_ready())
-        hosts.settle(self.tables)
         values, listed = fold.digests_of(self.tables)
         batch = Batch(
             seq=self.ctx.next_seq(),

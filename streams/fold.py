@@ -15,14 +15,13 @@ from frontlog.state.tables import Tables
 
 def chain_hash(before: bytes, bodies: Iterable[bytes]) -> bytes:
     """`log_hash` of a batch: SHA-256(hash before ‖ the batch's unframed Avro bodies in seq order)."""
-    digest = hashlib.sha256(before)
-    for body in bodies:
-        digest.update(body)
-    return digest.digest()
+    return hashlib.sha256(b"".join((before, *bodies))).digest()
 
 
 def digests_of(tables: Tables) -> tuple[dict[str, tuple[bytes, int]], tuple[TableDigest, ...]]:
-    """Every table's digest, for the head and for the Batch event; empty tables are left out of the event."""
+    """Every table's digest, for the head and for the Batch event; empty tables are left out of the event. Hosts that were
+    touched find their turns first."""
+    hosts.settle(tables)
     values = tables.digest_values()
     listed = tuple(
         TableDigest(table=name, digest=d, rows=n) for name, (d, n) in values.items() if n or any(d)
@@ -77,12 +76,12 @@ def fold_batch(
             f"batch of seq {batch.seq}: the log's chain breaks here; its decisions are not those that were written"
         )
     tables.head = replace(before, at_ms=batch.at_ms)
+    machine.look_ahead(tables, [event for event, _ in decisions])
     for event, _ in decisions:
         try:
             machine.apply(tables, event)
         except AssertionError as exc:
             raise Corrupt(f"batch of seq {batch.seq}: a logged decision cannot be folded: {exc}") from exc
-    hosts.settle(tables)
     values, listed = digests_of(tables)
     if listed != batch.digests:
         raise Corrupt(f"batch of seq {batch.seq}: {_difference(listed, batch.digests)}")

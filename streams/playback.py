@@ -16,6 +16,8 @@ from frontlog.streams.topics import Role, decision_topics
 
 NONE = 1 << 62
 """More than any seq or token."""
+_ENDS = frozenset({Batch, OwnershipTaken})
+"""Decisions that change what is to be taken."""
 
 
 class Logged(NamedTuple):
@@ -50,19 +52,47 @@ class _Source:
         self.advance()
 
     def advance(self) -> None:
-        record = next(self.records, None)
-        if self.ahead is not None:
-            self.next_offset = self.ahead.record.offset + 1
-        if record is None:
-            self.ahead, self.seq, self.token = None, NONE, NONE
-            return
+        """Look at the next record."""
+        self._look(NONE, NONE, [])
+
+    def run(self, below: int, token: int) -> list[Logged]:
+        """The decision ahead and those that follow on it number by number, below a seq, of no older owner than `token`: no
+        other topic holds any of them."""
+        assert self.ahead is not None
+        taken = [self.ahead]
+        if type(self.ahead.event) in _ENDS:
+            below = 0
+        self._look(below, token, taken)
+        return taken
+
+    def _look(self, below: int, token: int, taken: list[Logged]) -> None:
+        """Read on: what follows on the decision ahead is taken, and what doesn't is ahead."""
+        topic = self.topic
+        found: Logged | None = None
+        record: Record | None = None
+        wanted = self.seq + 1
+        number = owner = NONE
         try:
-            event = decode(record.value)
-            decision: Any = event  # every decision has both
-            self.seq, self.token = decision.seq, decision.owner_token
+            for record in self.records:
+                event = decode(record.value)
+                decision: Any = event  # every decision has both
+                number, owner = decision.seq, decision.owner_token
+                found = Logged(topic, record, event)
+                if number != wanted or number >= below or owner < token:
+                    break
+                taken.append(found)
+                wanted += 1
+                if type(event) in _ENDS:
+                    below = 0
+            else:
+                found, number, owner = None, NONE, NONE
         except (Undecodable, AttributeError) as exc:
+            assert record is not None
             raise self._unreadable(record, exc) from exc
-        self.ahead = Logged(self.topic, record, event)
+        last = taken[-1] if taken else self.ahead
+        if last is not None:
+            self.next_offset = last.record.offset + 1
+        self.ahead, self.seq, self.token = found, number, owner
 
     def _unreadable(self, record: Record, exc: Exception) -> FrontlogError:
         """The error for a record that is no decision of ours: the log can't be folded without it."""
@@ -99,12 +129,14 @@ class Playback:
     def batches(self) -> Iterator[LoggedBatch]:
         """Whole batches to the end of the log; a torn one at the end is Corrupt, since appends are atomic."""
         pending: list[Logged] = []
-        while (found := self._next()) is not None:
-            if isinstance(found.event, Batch):
-                yield LoggedBatch(pending, found.event, found, self._offsets())
+        while found := self._next():
+            last = found[-1].event
+            if isinstance(last, Batch):
+                end = found.pop()
+                yield LoggedBatch(pending + found, last, end, self._offsets())
                 pending = []
             else:
-                pending.append(found)
+                pending += found
         if pending and not self._following:
             raise Corrupt(
                 f"partition {self._partition}: the log ends inside a batch, after seq {self.seq}; restore the log's folder "
@@ -115,8 +147,8 @@ class Playback:
         """Where each topic goes on; as in a live head, topics that hold nothing are left out."""
         return {source.topic: source.next_offset for source in self._sources if source.next_offset}
 
-    def _next(self) -> Logged | None:
-        """The decision with the next seq."""
+    def _next(self) -> list[Logged]:
+        """The decision with the next seq, and those behind it that lie in one topic with it; none at the end."""
         wanted, best = self.seq + 1, None
         for source in self._sources:
             while source.token < self.token:
@@ -126,16 +158,16 @@ class Playback:
             if source.seq == wanted and (best is None or source.token > best.token):
                 best = source
         if best is not None:
-            found = best.ahead
-            assert found is not None
-            best.advance()
-            self.seq = wanted
-            if isinstance(found.event, OwnershipTaken):
-                self.token = found.event.owner_token
+            below = min([source.seq for source in self._sources if source is not best], default=NONE)
+            found = best.run(below, self.token)
+            self.seq += len(found)
+            last = found[-1].event
+            if isinstance(last, OwnershipTaken):
+                self.token = last.owner_token
             return found
         rest = [source.seq for source in self._sources if source.ahead is not None]
         if rest and not self._following:
             raise Corrupt(
                 f"partition {self._partition}: seq {wanted} is missing; the log goes on at seq {min(rest)}"
             )
-        return None
+        return []

@@ -174,9 +174,9 @@ def two_at_a_time(folder: Path, patch: Patch) -> None:
     """A host is claimed while a request to it is under way."""
     honest = hosts.ready_at_ms
 
-    def ready_at_ms(tables: Tables, host: bytes, row: Any) -> int | None:
+    def ready_at_ms(tables: Tables, host: bytes, row: Any, now_ms: int) -> int | None:
         free = replace(row, in_flight=0) if not row.errand else row
-        return honest(tables, host, free)
+        return honest(tables, host, free, now_ms)
 
     def resting(clock: HostClock, now_ms: int) -> bool:
         return clock.address_next_ms > now_ms
