@@ -76,17 +76,17 @@ def normalize_text(text: str) -> bytes:
 
     A lone surrogate becomes a question mark.
     """
-    # A search for each kind of space and a few replacements take a third of the work of a list of all words; of UTF-8
-    # half of that of text. What isn't ASCII is looked through on its own, since it is little in most texts.
+    # A search for each kind of space and a few replacements take half of the work of a list of all words. What isn't ASCII
+    # is looked through on its own, since it is little in most texts.
     data = text.encode("utf-8", "replace")
     for space in _ASCII_SPACES:
         if space in data:
             data = data.replace(space, b" ")
-    beyond = data.translate(None, _ASCII).decode()
-    if beyond:
-        for letter, space in _WIDE_SPACES:
+    if not text.isascii():
+        beyond = data.translate(None, _ASCII).decode()
+        for letter, wide in _WIDE_SPACES:
             if letter in beyond:
-                data = data.replace(space, b" ")
+                data = data.replace(wide, b" ")
     while b"  " in data:
         data = data.replace(b"  ", b" ")
     return data.strip(b" ")
