@@ -100,7 +100,7 @@ class Transport:
         self, exchange: Exchange, peer: Peer, address: str, sending: bytes, ending: Ending
     ) -> None:
         """Connect, send, read; the connection is given back or closed however it ends."""
-        connection, protocol = self._connector.kept(peer) or await self._connect(exchange, peer)
+        connection, protocol = self._connector.kept(peer) or await self._connected(exchange, peer)
         ending.reused = protocol.uses > 0
         exchange.connect_s = 0.0 if ending.reused else exchange.loop.time() - exchange.started_s
         keep = False
@@ -124,7 +124,7 @@ class Transport:
                 protocol.abort()
                 connection.close()
 
-    async def _connect(self, exchange: Exchange, peer: Peer) -> tuple[Connection, PinnedProtocol]:
+    async def _connected(self, exchange: Exchange, peer: Peer) -> tuple[Connection, PinnedProtocol]:
         """A connection, or TimeoutError when the exchange rings before there is one."""
         async with asyncio.timeout(None) as exchange.alarm:
             found = await self._connector.connect_to(peer)

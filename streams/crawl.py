@@ -81,6 +81,7 @@ class _Run:
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
         self._idle_since_s: float | None = None
+        self._waking = False
 
     async def _open(self) -> None:
         """Open the log. Without room on the disk that waits for some, and says so, as a crawl under way does."""
@@ -156,8 +157,15 @@ class _Run:
             self._fail(exc)
         finally:
             self.host.slots.give_back()
-            for runner in self.host.runners:
-                runner.wake()
+            if not self._waking:  # results of one batch come together: once for all of them
+                self._waking = True
+                asyncio.get_running_loop().call_soon(self._wake)
+
+    def _wake(self) -> None:
+        """Slots are free again: let the shards claim for them."""
+        self._waking = False
+        for runner in self.host.runners:
+            runner.wake()
 
     def _fail(self, exc: BaseException) -> None:
         """Something that nobody expected: end the run; the log decides at the next start."""

@@ -91,8 +91,8 @@ def internal_addresses_are_connected_to(patch: Patch) -> None:
 def the_host_is_looked_up_again_when_it_is_asked(patch: Patch) -> None:
     request = Pipeline._request
 
-    def elsewhere(self: Pipeline, lease: Any) -> Any:
-        return request(self, replace(lease, address=f"{lease.address[:-1]}9"))
+    def elsewhere(self: Pipeline, lease: Any, now_ms: int) -> Any:
+        return request(self, replace(lease, address=f"{lease.address[:-1]}9"), now_ms)
 
     patch.setattr(Pipeline, "_request", elsewhere)
 

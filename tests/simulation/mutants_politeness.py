@@ -84,8 +84,8 @@ def a_claim_takes_no_slot(patch: Patch) -> None:
 def a_page_is_asked_for_twice_at_once(patch: Patch) -> None:
     fetch = Pipeline._fetch
 
-    async def twice(self: Pipeline, lease: Lease) -> FetchResult:
-        first, _ = await asyncio.gather(fetch(self, lease), fetch(self, lease))
+    async def twice(self: Pipeline, lease: Lease, began_ms: int) -> FetchResult:
+        first, _ = await asyncio.gather(fetch(self, lease, began_ms), fetch(self, lease, began_ms))
         return first
 
     patch.setattr(Pipeline, "_fetch", twice)
@@ -95,9 +95,9 @@ def a_page_is_asked_for_twice_at_once(patch: Patch) -> None:
 def a_failed_page_is_asked_for_again_at_once(patch: Patch) -> None:
     fetch = Pipeline._fetch
 
-    async def again(self: Pipeline, lease: Lease) -> FetchResult:
-        await fetch(self, lease)
-        return await fetch(self, lease)
+    async def again(self: Pipeline, lease: Lease, began_ms: int) -> FetchResult:
+        first = await fetch(self, lease, began_ms)
+        return await fetch(self, lease, first.ended_ms)
 
     patch.setattr(Pipeline, "_fetch", again)
 
