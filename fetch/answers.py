@@ -68,15 +68,16 @@ def decoded_here(answer: FetchResponse, limits: Limits) -> FetchResponse:
 
 
 def _header(values: Mapping[str, list[str]], name: str) -> str:
-    return (values.get(name) or [""])[0][:HEADER_CHARACTERS_MAX]
+    found = values.get(name)
+    return found[0][:HEADER_CHARACTERS_MAX] if found else ""
 
 
 def _whole_header(
     values: Mapping[str, list[str]], name: str, characters_max: int = HEADER_CHARACTERS_MAX
 ) -> str:
     """The first value of a header that is worth nothing when it is cut."""
-    value = (values.get(name) or [""])[0]
-    return value if len(value) <= characters_max else ""
+    found = values.get(name)
+    return found[0] if found and len(found[0]) <= characters_max else ""
 
 
 def location_of(values: Mapping[str, list[str]]) -> str:
@@ -89,16 +90,17 @@ def location_of(values: Mapping[str, list[str]]) -> str:
 def with_headers(result: FetchResult, answer: FetchResponse) -> FetchResult:
     """The result with what the answer's head says."""
     headers = answer.head.by_name
+    cache_control, robots = headers.get("cache-control"), headers.get("x-robots-tag")
     return replace(
         result,
         status=answer.status,
         content_type=_header(headers, "content-type") or answer.media_type,
         etag=_whole_header(headers, "etag"),
         last_modified=_whole_header(headers, "last-modified"),
-        cache_control=", ".join(headers.get("cache-control", []))[:HEADER_CHARACTERS_MAX],
+        cache_control=", ".join(cache_control)[:HEADER_CHARACTERS_MAX] if cache_control else "",
         retry_after=_header(headers, "retry-after"),
         location=location_of(headers),
-        x_robots_tag=tuple(v[:HEADER_CHARACTERS_MAX] for v in headers.get("x-robots-tag", [])[:32]),
+        x_robots_tag=tuple([v[:HEADER_CHARACTERS_MAX] for v in robots[:32]]) if robots else (),
         wire_bytes=len(answer.body),
         decoded_bytes=len(answer.decoded.data),
         truncated=answer.truncated.value if answer.truncated else "",

@@ -147,14 +147,12 @@ def read_head(raw: bytes) -> Head:
         raise BadHead(f"status line {first[:80]!r}")
     headers: list[tuple[str, str]] = []
     for text in rest.decode("latin-1").split("\n"):
-        if text[:1] in (" ", "\t"):
-            if headers and text.strip():
-                name, value = headers.pop()
-                headers.append((name, f"{value} {clean(text)}".strip()))
-            continue
         field = _field(text) if len(text) <= LINE_KEPT_CHARACTERS_MAX else _field_of(text)
         if field is not None:
             headers.append(field)
+        elif text[:1] in (" ", "\t") and headers and text.strip():
+            name, value = headers.pop()
+            headers.append((name, f"{value} {clean(text)}".strip()))
     version, number, phrase = status
     return Head(raw, version, number, phrase, tuple(headers))
 
@@ -169,7 +167,7 @@ def _status_of(line: bytes) -> tuple[str, int, str] | None:
 
 
 def _field_of(line: str) -> tuple[str, str] | None:
-    """(name, value) of a line; None: it is no field."""
+    """(name, value) of a line; None: it is no field, as what begins with white space never is."""
     name, colon, value = line.partition(":")
     name = name.rstrip(" \t")
     return (name, clean(value)) if colon and TOKEN.fullmatch(name) else None

@@ -35,9 +35,13 @@ class ShardEmitter:
     async def discoveries(self, found: list[tuple[int, str, bytes]]) -> None:
         """Offer encoded discoveries to the owners of their targets."""
         if found:
+            frontier, topic = (
+                self._frontier,
+                Topic.DISCOVERIES,
+            )  # an enum's member is looked up anew each time
             await self._offer(
                 [
-                    (self._frontier[partition], Offered(Topic.DISCOVERIES, key.encode(), value))
+                    (frontier[partition], Offered(topic, key.encode(), value))
                     for partition, key, value in found
                 ]
             )
