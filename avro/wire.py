@@ -61,6 +61,8 @@ _LOW = tuple(bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14))
 _SMALL = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 14))
 """Varints of two bytes at most."""
 
+_TIMES: dict[bytes, int] = {}
+
 
 def _tail(data: bytes, at: int, value: int) -> tuple[int, int]:
     """The rest of a varint whose first byte is `value`, and where it ends."""
@@ -75,6 +77,20 @@ def _tail(data: bytes, at: int, value: int) -> tuple[int, int]:
         shift += 7
         if shift > _VARINT_BITS_MAX:
             raise ValueError("a number of more than 64 bits")
+
+
+def _time(data: bytes, at: int, value: int) -> tuple[int, int]:
+    """As `_tail`, for a time: those of one batch are few, and take six bytes."""
+    key = data[at - 1 : at + 5]
+    known = _TIMES.get(key)
+    if known is not None:
+        return known, at + 5
+    time, end = _tail(data, at, value)
+    if end == at + 5 and len(key) == 6:
+        if len(_TIMES) >= RUNS_KEPT_MAX:
+            _TIMES.clear()
+        _TIMES[key] = time
+    return time, end
 
 
 def _varint(value: int) -> bytes:
@@ -171,7 +187,13 @@ class _Maker:
         ]
 
     def _number(self, indent: str) -> None:
-        self.read += [f"{indent}v = b[i]; i += 1", f"{indent}if v > 127: v, i = tail(b, i, v)"]
+        self.read += [
+            f"{indent}v = b[i]; i += 1",
+            f"{indent}if v > 127:",
+            f"{indent}    w = b[i]",
+            f"{indent}    if w < 128: v = v & 127 | w << 7; i += 1",
+            f"{indent}    else: v, i = tail(b, i, v)",
+        ]
 
     def _length(self, indent: str) -> None:
         self._number(indent)
@@ -191,7 +213,10 @@ class _Maker:
         elif isinstance(kind, dict):
             self._reading_array(cast("Json", kind)["items"], to, indent)
         elif kind in ("long", "int"):
-            self._number(indent)
+            if to.endswith("_ms"):
+                self.read += [f"{indent}v = b[i]; i += 1", f"{indent}if v > 127: v, i = time(b, i, v)"]
+            else:
+                self._number(indent)
             add(f"{indent}{to} = ~(v >> 1) if v & 1 else v >> 1")
         elif kind in ("string", "bytes"):
             self._length(indent)
@@ -268,7 +293,8 @@ class _Maker:
 def _build() -> tuple[dict[type[Event], Reader], dict[type[Event], Writer]]:
     types = load_all()
     space: dict[str, Any] = {
-        "tail": _tail, "replace": replace, "double": _DOUBLE.unpack, "pack": _DOUBLE.pack, "small": _SMALL, "long": _long,
+        "tail": _tail, "time": _time, "replace": replace, "double": _DOUBLE.unpack, "pack": _DOUBLE.pack, "small": _SMALL,
+        "long": _long,
     }  # fmt: skip
     readers: dict[type[Event], Reader] = {}
     writers: dict[type[Event], Writer] = {}

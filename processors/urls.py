@@ -28,8 +28,8 @@ from frontlog.state.tables import Tables
 
 R, S = Reason, State
 # To look a member up in its class takes longer than most of what a fold does with it.
-_DISCOVERED, _ELIGIBLE, _LEASED, _BLOCKED = S.DISCOVERED, S.ELIGIBLE, S.LEASED, S.BLOCKED
-_MERGED, _SITEMAP_FILE = R.MERGED, SourceKind.SITEMAP_FILE
+_DISCOVERED, _ELIGIBLE, _LEASED, _FETCHED, _BLOCKED = S.DISCOVERED, S.ELIGIBLE, S.LEASED, S.FETCHED, S.BLOCKED
+_OK, _NOT_MODIFIED, _MERGED, _SITEMAP_FILE = R.OK, R.NOT_MODIFIED, R.MERGED, SourceKind.SITEMAP_FILE
 GATES = frozenset({
     R.BAD_SCHEME, R.BLOCKED_NETWORK, R.OUT_OF_SCOPE, R.ROBOTS_DENIED, R.OPERATOR_BLOCK, R.MERGED, R.USERINFO, R.TOO_LONG,
     R.HOST_BUDGET, R.SITE_BUDGET,
@@ -112,32 +112,19 @@ def build(
     """The decision that moves `row` (as it stands, or as it will be first) to a state; raises NotAllowed."""
     if reason not in TABLE.get((row.state, to), ()):
         raise NotAllowed(f"{row.state} -> {to} for {reason}: {row.url}")
-    return Transition(
-        seq=ctx.next_seq(),
-        owner_token=ctx.owner_token,
-        origin_key=origin_key,
-        url=row.url,
-        from_state=row.state,
-        to_state=to,
-        reason=reason,
-        detail=detail,
-        cause_topic=ctx.cause.topic,
-        cause_partition=ctx.cause.partition,
-        cause_offset=ctx.cause.offset,
-        policy_version=row.policy_version if policy_version is None else policy_version,
-        priority=row.priority,
-        due_ms=due_ms,
-        depth=row.depth,
-        fence=row.fence if fence is None else fence,
-        lease_owner=lease_owner,
-        deadline_ms=deadline_ms,
+    event = Transition(  # in two steps: CPython makes a dict of more than 15 keywords
+        seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=origin_key, url=row.url, from_state=row.state,
+        to_state=to, reason=reason, detail=detail,
+        cause_topic=ctx.cause.topic, cause_partition=ctx.cause.partition, cause_offset=ctx.cause.offset,
+        policy_version=row.policy_version if policy_version is None else policy_version, priority=row.priority,
+        due_ms=due_ms, depth=row.depth,
+    )  # fmt: skip
+    return replace(
+        event, fence=row.fence if fence is None else fence, lease_owner=lease_owner, deadline_ms=deadline_ms,
         attempts=row.attempts if attempts is None else attempts,
         failures=row.failures if failures is None else failures,
-        first=first,
-        result=result,
-        clock=clock,
-        merged=merged,
-    )
+        first=first, result=result, clock=clock, merged=merged,
+    )  # fmt: skip
 
 
 def admit(
@@ -156,15 +143,16 @@ def admit(
     merged: Merge | None = None,
 ) -> Transition:
     """The decision that makes a URL known and admits or refuses it; raises NotAllowed."""
-    if reason not in TABLE[S.DISCOVERED, to]:
-        raise NotAllowed(f"{S.DISCOVERED} -> {to} for {reason}: {url}")
+    if reason not in TABLE[_DISCOVERED, to]:
+        raise NotAllowed(f"{_DISCOVERED} -> {to} for {reason}: {url}")
     cause = ctx.cause
-    return Transition(
-        seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=origin_key, url=url, from_state=S.DISCOVERED,
-        to_state=to, reason=reason, detail=detail,
+    event = Transition(
+        seq=ctx.next_seq(), owner_token=ctx.owner_token, origin_key=origin_key, url=url, from_state=_DISCOVERED,
+        to_state=to, reason=reason,
         cause_topic=cause.topic, cause_partition=cause.partition, cause_offset=cause.offset,
-        policy_version=policy_version, priority=priority, due_ms=due_ms, depth=depth, first=first, merged=merged,
+        policy_version=policy_version, priority=priority, due_ms=due_ms, depth=depth, first=first,
     )  # fmt: skip
+    return replace(event, detail=detail, merged=merged) if detail or merged is not None else event
 
 
 def apply(tables: Tables, event: Transition) -> None:
@@ -279,54 +267,37 @@ def _moved(row: UrlRow, event: Transition, at_ms: int) -> UrlRow:
     """The row after the decision."""
     if event.first is not None:
         row = sitemap_files.noted(row, event.first)
+    to, merge, result = event.to_state, event.merged, event.result
     new = replace(
-        row,
-        state=event.to_state,
-        reason=event.reason,
-        policy_version=event.policy_version,
-        priority=event.priority,
-        due_ms=event.due_ms,
-        depth=event.depth,
-        fence=event.fence,
-        lease_owner=event.lease_owner,
-        deadline_ms=event.deadline_ms,
-        attempts=event.attempts,
-        failures=event.failures,
-    )
-    merge = event.merged
+        row, state=to, reason=event.reason, policy_version=event.policy_version, priority=event.priority,
+        due_ms=event.due_ms, depth=event.depth, fence=event.fence, lease_owner=event.lease_owner,
+        deadline_ms=event.deadline_ms, attempts=event.attempts, failures=event.failures,
+        last_status=row.last_status if result is None else result.status,
+        last_attempt_ms=row.last_attempt_ms if result is None else result.started_ms,
+    )  # fmt: skip
     if merge is not None or row.merged:
         new = replace(new, merged=(merge.into, *merge.rules) if merge is not None else ())
-    if event.to_state in TAKEN_AWAY:
+    if to in TAKEN_AWAY:
         # Should it come back, it is fetched whole: a 304 would bring content nothing to give out again.
         new = replace(new, etag="", last_modified="")
-    result = event.result
     if result is None:
         return new
-    new = replace(new, last_status=result.status, last_attempt_ms=result.started_ms)
-    if event.to_state is S.ELIGIBLE and event.reason is R.REDIRECTED:
+    if to is _ELIGIBLE and event.reason is R.REDIRECTED:
         # the same identity under another spelling: that is what is requested from now on (DESIGN §5)
         return replace(new, requested=result.location, chain=(*row.chain, row.requested or row.url))
-    if event.to_state is not S.FETCHED:
+    if to is not _FETCHED:
         return new
     # A fetch after a success is the first of a chain of its own.
-    new = replace(new, last_success_ms=result.started_ms, location=result.location, chain=())
-    if event.reason is R.NOT_MODIFIED:
-        return new
-    new = replace(new, listing=result.sitemap is not None)
+    if event.reason is _NOT_MODIFIED:
+        return replace(new, last_success_ms=result.started_ms, location=result.location, chain=())
     body = result.body
     return replace(
-        new,
-        last_change_ms=result.started_ms if result.changed else row.last_change_ms,
-        content_type=result.content_type,
-        etag=result.etag,
-        last_modified=result.last_modified,
-        links_out=result.links_out,
-        body_file=body.file if body else "",
-        body_offset=body.offset if body else 0,
-        body_length=body.length if body else 0,
-        body_sha256=result.body_sha256,
-        content_hash=result.content_hash,
-    )
+        new, last_success_ms=result.started_ms, location=result.location, chain=(), listing=result.sitemap is not None,
+        last_change_ms=result.started_ms if result.changed else row.last_change_ms, content_type=result.content_type,
+        etag=result.etag, last_modified=result.last_modified, links_out=result.links_out,
+        body_file=body.file if body else "", body_offset=body.offset if body else 0,
+        body_length=body.length if body else 0, body_sha256=result.body_sha256, content_hash=result.content_hash,
+    )  # fmt: skip
 
 
 def _join(tables: Tables, event: Transition, origin: bytes) -> Pending:
@@ -358,7 +329,7 @@ def _widen(tables: Tables, origin_key: str, scope: str) -> None:
 
 def _is_page(row: UrlRow, event: Transition) -> bool:
     """Whether this is the first time that a URL brought a page, which is what budgets count."""
-    fetched = event.to_state is S.FETCHED and event.reason is R.OK and not row.brought_page
+    fetched = event.to_state is _FETCHED and event.reason is _OK and not row.brought_page
     return fetched and (event.result is None or event.result.sitemap is None)
 
 

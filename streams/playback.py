@@ -4,8 +4,8 @@ A batch's decisions lie in several topics; they are merged by seq. A decision wh
 that was seen is void (its writer had been replaced) and is counted apart, before any other check.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 from frontlog.avro.codec import Undecodable, UnknownSchema, decode
 from frontlog.avro.errors import Corrupt, FrontlogError, Incompatible
@@ -26,6 +26,9 @@ class Logged(NamedTuple):
     topic: str
     record: Record
     event: Event
+
+
+_logged: Callable[..., Logged] = cast("Any", tuple).__new__  # takes half as long as the class itself
 
 
 class LoggedBatch(NamedTuple):
@@ -77,7 +80,7 @@ class _Source:
                 event = decode(record.value)
                 decision: Any = event  # every decision has both
                 number, owner = decision.seq, decision.owner_token
-                found = Logged(topic, record, event)
+                found = _logged(Logged, (topic, record, event))
                 if number != wanted or number >= below or owner < token:
                     break
                 taken.append(found)

@@ -4,20 +4,26 @@ Not verified: that every damage is noticed. A flipped bit inside a string is ano
 the log's hashes.
 """
 
+import io
 import math
 import struct
+from typing import Any, TypeVar, cast
 
+import fastavro
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from frontlog.avro import codec
 from frontlog.avro.codec import FRAME_BYTES, MARKER, Undecodable, body_of, decode, encode, schema_fingerprint
 from frontlog.avro.errors import FrontlogError
-from frontlog.avro.events import RECORDS, Event, Position
+from frontlog.avro.events import RECORDS, Event, FirstSeen, Position, Transition
 from frontlog.avro.schemas import Json, fingerprint, inlined, load_all
 from support.examples import EVENT_EXAMPLES, events_of
 
+T = TypeVar("T", bound=Event)
 POSITION = Position(topic="control", from_offset=1, to_offset=-2)
 
 
@@ -31,6 +37,40 @@ def test_any_event_comes_back_as_it_was(cls: type[Event], data: st.DataObject) -
     assert type(decode(encoded)) is cls
     assert encoded == MARKER + schema_fingerprint(cls) + body_of(encoded)
     assert encode(decode(encoded)) == encoded
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_fields_that_are_read_together_are_read_as_apart(data: st.DataObject) -> None:
+    # Most of their fields as they are by default, as in a log: what one event left to remember serves the next.
+    first = _usual(data, FirstSeen)
+    event = replace(_usual(data, Transition), first=data.draw(st.none() | st.just(first)))
+    encoded = encode(event)
+    for _ in range(2):
+        assert decode(encoded) == event
+        with pytest.raises(Undecodable):
+            decode(encoded[: data.draw(st.integers(FRAME_BYTES, len(encoded) - 1))])
+    plain = cast("Any", fastavro).schemaless_reader(
+        io.BytesIO(body_of(encoded)), fastavro.parse_schema(inlined("Transition")), None
+    )
+    assert (plain["seq"], plain["detail"], plain["cause_topic"]) == (
+        event.seq,
+        event.detail,
+        event.cause_topic,
+    )
+    assert (plain["fence"], plain["lease_owner"], plain["failures"]) == (
+        event.fence,
+        event.lease_owner,
+        event.failures,
+    )
+
+
+def _usual(data: st.DataObject, cls: type[T]) -> T:
+    """An event with one or two fields that are not as usual."""
+    drawn: dict[str, Any] = codec.asdict(data.draw(events_of(cls)))
+    fields = {field.name: field for field in msgspec.structs.fields(cls)}
+    other = data.draw(st.sets(st.sampled_from(sorted(fields)), max_size=2))
+    return cls(**{name: drawn[name] for name, field in fields.items() if field.required or name in other})
 
 
 def test_the_bytes_are_those_of_the_avro_specification() -> None:

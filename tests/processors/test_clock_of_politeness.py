@@ -5,8 +5,13 @@ from msgspec.structs import replace
 
 from frontlog.avro.enums import FetchKind, Reason
 from frontlog.avro.events import FetchResult, HostClock
-from frontlog.processors import politeness
+from frontlog.processors import hosts, politeness
 from frontlog.processors.settings import Politeness
+from frontlog.state import keys
+from frontlog.state.catalogue import STORE_TABLES
+from frontlog.state.memory_store import MemoryStore
+from frontlog.state.tables import Tables
+from support.examples import EVENT_EXAMPLES
 
 NOW = 1_000_000
 RULES = Politeness()
@@ -111,3 +116,15 @@ def test_hosts_that_wait_for_an_address_get_turns_one_behind_the_other() -> None
     )
     assert first.next_eligible_ms == NOW + 2_000
     assert second.next_eligible_ms == NOW + 3_000
+
+
+def test_a_hosts_row_holds_its_clock_whole() -> None:
+    clock = EVENT_EXAMPLES["HostClock"]
+    assert isinstance(clock, HostClock) and clock.errand is not None
+    clock = replace(clock, errand=replace(clock.errand, deadline_ms=NOW))
+    tables = Tables(MemoryStore(STORE_TABLES).begin(write=True))
+    hosts.ensure(tables, "a.example")
+    host = keys.host_id("a.example")
+    hosts.set_clock(tables, host, clock)
+    row = tables.hosts.get(host)
+    assert row is not None and hosts.clock_of(row) == clock

@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontlog.avro.enums import PolicyAct, Reason, SourceKind, State
-from frontlog.state.rows import ROWS, AddressRow, HostRow, PolicyRow, Row, SiteRow, UrlRow
+from frontlog.state.rows import (
+    FIRST_FIELDS,
+    ROWS,
+    AddressRow,
+    HostRow,
+    PolicyRow,
+    Row,
+    SiteRow,
+    UrlRow,
+    encode_first,
+)
 from support import golden
 from support.examples import ROW_EXAMPLES, rows_of
 
@@ -43,6 +53,12 @@ def test_rows_are_equal_when_their_bytes_are(cls: type[Row], data: st.DataObject
     field = data.draw(st.sampled_from(cls.__struct_fields__))
     other = msgspec.structs.replace(one, **{field: getattr(another, field)})
     assert (one == other) == (one.encode() == other.encode())
+
+
+@given(row=rows_of(UrlRow))
+def test_a_row_of_a_new_url_has_the_bytes_of_any_row(row: UrlRow) -> None:
+    fields = {name: getattr(row, name) for name in FIRST_FIELDS}
+    assert encode_first(*fields.values()) == UrlRow(**fields).encode()
 
 
 @pytest.mark.parametrize("chain", [(), ("",), ("", ""), ("a",), ("a", ""), ("", "a"), ("", "é", "")])

@@ -19,7 +19,7 @@ from frontlog.state.digest import recount
 from frontlog.state.lmdb_store import LmdbStore
 from frontlog.state.memory_store import MemoryStore
 from frontlog.state.row_tables import Kept
-from frontlog.state.rows import AddressRow, MarksRow, Row, SiteRow
+from frontlog.state.rows import AddressRow, MarksRow, OriginRow, Row, SiteRow
 from frontlog.state.store import Item, Store, Txn
 from frontlog.state.tables import TABLE_NAMES, Tables
 from support.examples import ROW_EXAMPLES, rows_of
@@ -30,12 +30,15 @@ Op = tuple[Any, ...]
 ROW_TABLES = {table.name: table.row for table in (*FRONTIER_TABLES, *CONTENT_TABLES) if table.row is not None}
 KEY_SETS = ["due", "leases", "ready"]
 INDEXES = [name for name in TABLE_NAMES if name not in ROW_TABLES and name not in KEY_SETS]
+COUNTING = OriginRow(origin_key="http://an.origin.that.counts:80")
 KEYS = st.sampled_from([b"a", b"aa", b"b", b"c\xff", b"k" * 300])
 STOPS = st.none() | KEYS
 NAMES = st.sampled_from(sorted(ROW_TABLES))
 OPS = st.one_of(
     NAMES.flatmap(lambda name: st.tuples(st.just("put"), st.just(name), KEYS, rows_of(ROW_TABLES[name]))),
-    st.tuples(st.sampled_from(["get", "has", "again"]), NAMES, KEYS),
+    NAMES.flatmap(lambda name: st.tuples(st.just("bytes"), st.just(name), KEYS, rows_of(ROW_TABLES[name]))),
+    st.tuples(st.sampled_from(["get", "has", "again", "ahead"]), NAMES, KEYS),
+    st.tuples(st.just("count"), KEYS, st.integers(0, 9), st.integers(0, 9), st.integers(0, 1)),
     st.tuples(st.just("scan"), st.sampled_from(TABLE_NAMES), KEYS, STOPS),
     st.tuples(st.just("put"), st.sampled_from(INDEXES), KEYS, st.binary(max_size=3)),
     st.tuples(st.sampled_from(["get", "delete"]), st.sampled_from(INDEXES), KEYS),
@@ -84,11 +87,38 @@ def writes_of(txn: Txn, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list
     return writes
 
 
+def count(tables: Tables, rows: dict[bytes, Any], key: bytes, came: int, waits: int, pages: int) -> None:
+    """Count at an origin, in the last of its counts."""
+    if key not in rows or rows[key].origin_key != COUNTING.origin_key:
+        assert tables.origins.get(key) == rows.get(key)
+        rows[key] = COUNTING
+        tables.origins.put(key, COUNTING)
+    counts = tables.origins.pending(key)
+    assert counts is not None
+    counts.states, counts.due, counts.pages = counts.states + came, counts.due + waits, counts.pages + pages
+    before: OriginRow = rows[key]
+    rows[key] = msgspec.structs.replace(
+        before,
+        states=before.states[:-1] + bytes((before.states[-1] + came,)),
+        due=before.due[:-1] + bytes((before.due[-1] + waits,)),
+        pages=before.pages + pages,
+    )
+
+
 def step(txn: Txn, tables: Tables, model: Model, op: Op, kept: Kept | None) -> Tables:
     match op:
         case ("put", name, key, row):
+            getattr(tables, name).get(key)
             getattr(tables, name).put(key, row)
             model[name][key] = row
+        case ("bytes", name, key, row):
+            getattr(tables, name).get(key)
+            getattr(tables, name).put(key, row.encode())
+            model[name][key] = row
+        case ("ahead", name, key):
+            getattr(tables, name).look_up([key])
+        case ("count", key, came, waits, pages):
+            count(tables, model["origins"], key, came, waits, pages)
         case ("add", name, key):
             getattr(tables, name).put(key)
             model[name][key] = b""
