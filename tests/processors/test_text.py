@@ -83,7 +83,9 @@ def test_titles(html: str, title: str) -> None:
 @given(st.text(alphabet=st.one_of(st.sampled_from(" \n\t\x0b\x1c\x85\xa0\u2003\u3000ab"), st.characters())))
 def test_normalizing_is_splitting(text: str) -> None:
     normalized = normalize_text(text)
-    assert normalized == " ".join(text.split()).encode()
+    assert normalized == " ".join(text.split()).encode(
+        "utf-8", "replace"
+    )  # a lone surrogate is none of UTF-8
     assert word_count(normalized) == len(text.split())
     assert normalize_text(normalized.decode()) == normalized
 
