@@ -14,6 +14,7 @@ behind the bytes show in an offset behind their end, which the caller compares.
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -274,7 +275,8 @@ class _Maker:
             items = self._writing(cast("Json", kind)["items"], "x")
             return f"(long(len(a)) + b''.join([{items} for x in a]) + b'\\0' if (a := {value}) else b'\\0')"
         if kind in ("long", "int"):
-            return f"(small[n << 1] if 0 <= (n := {value}) < 8192 else long(n))"
+            long = "time_of" if value.endswith("_ms") else "long"
+            return f"(small[n << 1] if 0 <= (n := {value}) < 8192 else {long}(n))"
         if kind == "string":
             size = "(small[len(d) << 1] if len(d := t.encode()) < 8192 else long(len(d)))"
             return f"({size} + d if (t := {value}) else b'\\0')"
@@ -294,7 +296,7 @@ def _build() -> tuple[dict[type[Event], Reader], dict[type[Event], Writer]]:
     types = load_all()
     space: dict[str, Any] = {
         "tail": _tail, "time": _time, "replace": replace, "double": _DOUBLE.unpack, "pack": _DOUBLE.pack, "small": _SMALL,
-        "long": _long,
+        "long": _long, "time_of": lru_cache(RUNS_KEPT_MAX)(_long),
     }  # fmt: skip
     readers: dict[type[Event], Reader] = {}
     writers: dict[type[Event], Writer] = {}

@@ -47,6 +47,13 @@ ASKED = {
 """Sources that bring a parked URL back."""
 WISHES = frozenset({SourceKind.SEED, SourceKind.OPERATOR})
 """Sources that are a person's wish: what was refused is looked at again, the host's address too."""
+# To look a member up in its class takes longer than most of what is decided with it.
+_ELIGIBLE, _BLOCKED, _ADMITTED, _SITEMAP_FILE = (
+    State.ELIGIBLE,
+    State.BLOCKED,
+    Reason.ADMITTED,
+    SourceKind.SITEMAP_FILE,
+)
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 PRIORITY_MAX = 4
 
@@ -109,7 +116,7 @@ def _unsettled(
 ) -> Iterator[tuple[int, str, bytes]]:
     """The links that may change something, each with the key of its spelling: most links of most pages are spelled as the
     identity of a URL that is known, and no link changes that."""
-    spelled = [keys.url_key(origin, url) for url in event.urls]
+    spelled = [view.url_key(origin, url) for url in event.urls]
     if not ordinary:
         yield from zip(range(len(spelled)), event.urls, spelled, strict=True)
         return
@@ -171,7 +178,7 @@ def _one(
             return asked
         widens = scoped is not None and not scope.covers(settings.scope, at.host, at.site, scoped)
         return _known(view, ctx, event, row, at, first if widens else None)
-    sitemap = event.source_kind is SourceKind.SITEMAP_FILE
+    sitemap = event.source_kind is _SITEMAP_FILE
     verdict = policy.judge(
         view, at, found.identity, found.requested, event.depth, widened=scoped, sitemap=sitemap
     )
@@ -186,12 +193,12 @@ def _one(
     if verdict.allowed:
         detail = " ".join(found.flags) if found.flags else ""
         decided = urls.admit(
-            ctx, event.origin_key, found.identity, first, State.ELIGIBLE, Reason.ADMITTED, detail=detail,
+            ctx, event.origin_key, found.identity, first, _ELIGIBLE, _ADMITTED, detail=detail,
             policy_version=verdict.version, priority=priority, depth=event.depth, due_ms=ctx.now_ms,
         )  # fmt: skip
     else:
         decided = urls.admit(
-            ctx, event.origin_key, found.identity, first, State.BLOCKED, verdict.reason, detail=verdict.detail,
+            ctx, event.origin_key, found.identity, first, _BLOCKED, verdict.reason, detail=verdict.detail,
             policy_version=verdict.version, priority=priority, depth=event.depth, merged=verdict.merge,
         )  # fmt: skip
     decisions: list[Event] = [decided]
@@ -240,7 +247,7 @@ def _first(event: Discovery, i: int, found: canonical.Identity, scoped: str | No
         chain=event.chain,
         scope=scoped,
         changed_at_ms=sitemap_files.lastmod_of(event, i),
-        via=event.via if event.source_kind is SourceKind.SITEMAP_FILE else (),
+        via=event.via if event.source_kind is _SITEMAP_FILE else (),
     )
 
 

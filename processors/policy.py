@@ -19,6 +19,8 @@ from frontlog.state import keys
 from frontlog.state.rows import HostRow, OriginRow, PolicyRow, SiteRow, UrlRow
 from frontlog.state.tables import Tables
 
+_ADMITTED = Reason.ADMITTED  # to look a member up in its class takes a tenth of a microsecond
+
 
 class Verdict(NamedTuple):
     """Whether a URL may be fetched, and why not; the detail names the robots line, pattern or block that decided."""
@@ -112,11 +114,11 @@ def before_robots(
     if ground.block:
         return Verdict(False, Reason.OPERATOR_BLOCK, ground.block, at.version)
     if 0 <= depth <= ground.depth_max:
-        return Verdict(True, Reason.ADMITTED, "", at.version)
+        return Verdict(True, _ADMITTED, "", at.version)
     rules = ground.scope
     if sitemap:
         outside = scope.excluded(rules, url)
-        return Verdict(not outside, Reason.OUT_OF_SCOPE if outside else Reason.ADMITTED, outside, at.version)
+        return Verdict(not outside, Reason.OUT_OF_SCOPE if outside else _ADMITTED, outside, at.version)
     merge = merging.merge_of(ground.rules, url)
     if merge is not None:
         return Verdict(False, Reason.MERGED, merge.into, at.version, merge)
@@ -127,7 +129,7 @@ def before_robots(
     outside = scope.outside(rules, url, depth, host, site)
     if outside:
         return Verdict(False, Reason.OUT_OF_SCOPE, outside, at.version)
-    return Verdict(True, Reason.ADMITTED, "", at.version)
+    return Verdict(True, _ADMITTED, "", at.version)
 
 
 def _survey(view: Tables, at: Standing) -> None:
@@ -155,10 +157,10 @@ def robots_verdict(view: Tables, at: Standing, requested: str, token: str) -> Ve
     if not ground.robots_known:
         ground.robots, ground.robots_known = _robots_of(view, at), True
     if ground.robots is None:
-        return Verdict(True, Reason.ADMITTED, "", at.version)
+        return Verdict(True, _ADMITTED, "", at.version)
     answer = robots_txt.verdict(ground.robots, token, requested)
     if answer.allowed:
-        return Verdict(True, Reason.ADMITTED, "", at.version)
+        return Verdict(True, _ADMITTED, "", at.version)
     return Verdict(
         False, Reason.ROBOTS_DENIED, f"line {answer.line}: {answer.rule} (group {answer.group})", at.version
     )
