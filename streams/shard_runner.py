@@ -25,7 +25,7 @@ POLL_S = 0.2
 """How soon a record that another process appended to `control` is seen, and leases that ran out are swept."""
 RETRY_S = 1.0
 REST_MS_MIN = 2
-REST_FACTOR = 4.0
+REST_FACTOR = 8.0
 """A shard waits at least this many times as long as its last batch took, so that inputs gather."""
 REST_S_MAX = 0.1
 """Inputs wait no longer than this to be grouped, unless `commit_delay_ms` says so."""
