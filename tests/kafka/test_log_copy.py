@@ -60,7 +60,8 @@ def test_a_crawl_moves_to_kafka_and_back(kafka: Broker, done: Path, tmp_path: Pa
 
 def test_a_place_that_is_taken_is_refused(kafka: Broker, done: Path, tmp_path: Path) -> None:
     there = f"kafka://{kafka.bootstrap}/taken"
-    assert here("log", "copy", done, there).exit_code == 0
+    copied = here("log", "copy", done, there)
+    assert copied.exit_code == 0, copied.output
     for source, target in ((done, there), (there, done), (done, tmp_path), (there, there)):
         refused = here("log", "copy", source, target)
         assert refused.exit_code == 2, refused.output
