@@ -96,6 +96,7 @@ class ShardRunner:
         if self.shard.waiting() and not self.full:
             self.shard.step(0)
         if not self.full:
+            self._note_sent()  # answers may have come since the last batch
             self.shard.settle_outbox()
 
     def _schedule(self, delay_s: float) -> None:
@@ -180,7 +181,7 @@ class ShardRunner:
         no more is sent, so that inputs keep their order."""
         if self._under_way:
             return
-        self.shard.delivered = max(self.shard.delivered, self._sent_to)
+        self._note_sent()
         self._held = False
         for delivery in self.shard.outbox():
             self._under_way += 1
@@ -189,6 +190,11 @@ class ShardRunner:
                 self._held = True  # the other one has no room: sent again later
                 return
             self._sent_to = delivery.offset + 1
+
+    def _note_sent(self) -> None:
+        """What was sent is delivered, once all of it is durable."""
+        if not self._under_way:
+            self.shard.delivered = max(self.shard.delivered, self._sent_to)
 
     def _answered(self, error: Exception | None) -> None:
         """One delivery is durable, or its shard is ending: then it stays in the outbox for the next start."""

@@ -179,6 +179,35 @@ def test_the_outbox_is_noted_when_all_of_it_is_durable() -> None:
     run(go())
 
 
+def test_an_answer_just_before_the_end_is_noted() -> None:
+    """Else the next start would deliver again, and `log copy` take a crawl that ended well for one that did not."""
+
+    async def go() -> None:
+        stage = Stage(opened(partitions=2))
+        stage.runner.start()
+        stage.offer(wish("http://a.example/", "http://b.example/"), Topic.CONTROL)
+        await stage.until(lambda: len(stage.sent) == 2)
+        for _, answer in stage.sent:
+            answer(None)
+        stage.runner.end()
+        assert (stage.shard.delivered, stage.shard.outbox()) == (2, [])
+
+    run(go())
+
+
+def test_an_answer_that_is_missing_at_the_end_is_not_noted() -> None:
+    async def go() -> None:
+        stage = Stage(opened(partitions=2))
+        stage.runner.start()
+        stage.offer(wish("http://a.example/", "http://b.example/"), Topic.CONTROL)
+        await stage.until(lambda: len(stage.sent) == 2)
+        stage.sent[0][1](None)
+        stage.runner.end()
+        assert (stage.shard.delivered, len(stage.shard.outbox())) == (0, 2)
+
+    run(go())
+
+
 def test_a_target_without_room_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_runner, "POLL_S", 0.02)
 
