@@ -175,11 +175,12 @@ _ROWS = (
     Row("politeness.gap_ms_min", "Smallest gap between two requests to a host.", 0, DAY_MS),
     Row("politeness.gap_factor", "The gap is at least this many times the last response time.", 0, 1_000),
     Row(
-        "politeness.backoff_ms_max",
-        "Largest gap that doubling after 429, 503 and timeouts leads to.",
-        1_000,
-        30 * DAY_MS,
+        "politeness.backoff_ms_min",
+        "Least wait of a host after 429, 503 and timeouts, however small its gap; Retry-After goes before it.",
+        0,
+        DAY_MS,
     ),
+    Row("politeness.backoff_ms_max", "Longest such wait that doubling leads to.", 1_000, 30 * DAY_MS),
     Row(
         "politeness.crawl_delay_ms_max",
         "Largest Crawl-delay that is honoured; an origin that asks for more waits for an operator.",

@@ -75,11 +75,11 @@ def ended(clock: HostClock, rules: Politeness, result: FetchResult, now_ms: int)
     gap = gap_ms(clock, rules, response_ms)
     if result.status in (429, 503):
         asked = retry_after_ms(result.retry_after, end_ms, rules.retry_after_ms_max)
-        backoff = min(2 * max(clock.backoff_ms, gap), rules.backoff_ms_max)
+        backoff = _backoff_ms(clock, rules, gap)
         wait, failures = (backoff if asked is None else max(asked, gap)), clock.failures
     elif reason in HOST_FAILURES:
         failures = clock.failures + 1
-        backoff = min(2 * max(clock.backoff_ms, gap), rules.backoff_ms_max)
+        backoff = _backoff_ms(clock, rules, gap)
         wait = rules.host_pause_ms if failures >= rules.host_failures_max else backoff
     else:
         backoff, wait, failures = 0, gap, 0
@@ -92,6 +92,11 @@ def ended(clock: HostClock, rules: Politeness, result: FetchResult, now_ms: int)
         response_ms=response_ms,
         address_next_ms=max(freed.address_next_ms, end_ms + address_gap_ms(rules, response_ms)),
     )
+
+
+def _backoff_ms(clock: HostClock, rules: Politeness, gap: int) -> int:
+    """The next back-off of a host. It has a floor: a crawl without a gap has no licence to press on a host in trouble."""
+    return min(max(2 * max(clock.backoff_ms, gap), rules.backoff_ms_min), rules.backoff_ms_max)
 
 
 def freed_slot(clock: HostClock) -> HostClock:

@@ -62,6 +62,7 @@ class Politeness(msgspec.Struct, frozen=True):
 
     gap_ms_min: int = 1_000
     gap_factor: float = 10.0
+    backoff_ms_min: int = 1_000
     backoff_ms_max: int = 3_600_000
     crawl_delay_ms_max: int = 3_600_000
     host_failures_max: int = 10

@@ -93,6 +93,11 @@ class _Pace:
             self.not_before_ms, self.why = until_ms, why
 
 
+def backoff_of(rules: Rules, before_ms: int, gap: int) -> int:
+    """The back-off after another 429, 503 or failure of a host: doubled, and never less than the least."""
+    return min(max(2 * max(before_ms, gap), rules.backoff_ms_min), rules.backoff_ms_max)
+
+
 def rest_ms(rules: Rules, response_ms: int) -> int:
     """The rest of a machine after a request: the smallest gap, or a multiple of the time that it took."""
     return max(rules.gap_ms_min, min(int(rules.gap_factor * response_ms), rules.backoff_ms_max))
@@ -181,12 +186,12 @@ class Gaps(Visit):
         gap = gap_of(rules, crawl_delay_ms, host, response_ms)
         wait, why = gap, f"a gap of {gap} ms"
         if result.status in SLOW_DOWN:
-            pace.backoff_ms = min(2 * max(pace.backoff_ms, gap), rules.backoff_ms_max)
+            pace.backoff_ms = backoff_of(rules, pace.backoff_ms, gap)
             asked = asked_wait_ms(result.retry_after, end_ms, rules.retry_after_ms_max)
             wait = max(asked or pace.backoff_ms, gap)
             why = f"{wait} ms after {result.status}, Retry-After {result.retry_after or 'none'}"
         elif result.reason in HOST_FAILURES:
-            pace.backoff_ms = min(2 * max(pace.backoff_ms, gap), rules.backoff_ms_max)
+            pace.backoff_ms = backoff_of(rules, pace.backoff_ms, gap)
             pace.failures += 1
             wait = max(pace.backoff_ms, gap)
             if pace.failures >= rules.host_failures_max:

@@ -90,6 +90,7 @@ class Rules(NamedTuple):
     pages_per_host_max: int = 0
     gap_ms_min: int = 1_000
     gap_factor: float = 10.0
+    backoff_ms_min: int = 1_000
     backoff_ms_max: int = 3_600_000
     crawl_delay_ms_max: int = 3_600_000
     host_failures_max: int = 10

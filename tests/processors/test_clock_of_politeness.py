@@ -72,6 +72,25 @@ def test_the_wait_after_a_request(before: dict[str, object], end: FetchResult, w
     assert (after.in_flight, after.address_in_flight) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("before", "end", "wait_ms"),
+    [
+        ({}, result(), 0),
+        ({}, result(503), 1_000),
+        ({}, result(429, retry_after="0"), 1_000),
+        ({"backoff_ms": 1_000}, result(503), 2_000),
+        ({}, result(0, Reason.CONNECTION_RESET), 1_000),
+        # a wait that was asked for is kept as it is
+        ({}, result(429, retry_after="30"), 30_000),
+    ],
+)
+def test_no_gap_is_no_licence_to_press_on_a_host_in_trouble(
+    before: dict[str, object], end: FetchResult, wait_ms: int
+) -> None:
+    rules = replace(RULES, gap_ms_min=0, gap_factor=0.0)
+    assert politeness.ended(replace(BUSY, **before), rules, end, NOW).next_eligible_ms == NOW + wait_ms
+
+
 def test_what_a_host_asks_for_itself_keeps_its_address_free_for_others() -> None:
     for before, end in (
         ({"crawl_delay_ms": 7_000}, result()),

@@ -142,9 +142,8 @@ def retry_after_is_kept(at: Asked) -> str | None:
             return None  # a date that has passed by one clock and not by the other
     elif result.reason not in HOST_FAILURES:
         return None
-    doubled_ms = min(
-        rules.gap_ms_min << min(at.servers.strikes(last.host, at.ledger.accepted), 20), rules.backoff_ms_max
-    )
+    doubled_ms = rules.gap_ms_min << min(at.servers.strikes(last.host, at.ledger.accepted), 20)
+    doubled_ms = min(max(doubled_ms, rules.backoff_ms_min), rules.backoff_ms_max)
     return _too_soon(
         at, last, max(base_ms, doubled_ms), f"its back-off after {result.status or result.reason}"
     )

@@ -132,7 +132,7 @@ class Plan:
             scope=Scope(mode=rng.choice(("host", "host", "site", "any")), depth_max=rng.choice((6, 12))),
             politeness=Politeness(
                 gap_ms_min=rng.choice((500, 1_000, 2_000)) * (1 if self.hasty else 12), gap_factor=rng.choice((2.0,
-                10.0)), backoff_ms_max=120_000,
+                10.0)), backoff_ms_min=self.rng("back-off").choice((0, 1_000, 15_000)), backoff_ms_max=120_000,
                 crawl_delay_ms_max=60_000, host_failures_max=rng.choice((4, 10)), host_pause_ms=300_000,
                 retry_after_ms_max=600_000,
                 resolve_failures_max=rng.choice((2, 4)),

@@ -46,6 +46,7 @@ QUICK: dict[str, object] = {
     "fetch.allow_addresses": [ALLOW],
     "politeness.gap_ms_min": GAP_MS,
     "politeness.gap_factor": 0,
+    "politeness.backoff_ms_min": 0,
     "attempts.retry_ms_min": 50,
     "log.commit_delay_ms": 2,
     "log.durability": "none",
